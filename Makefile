@@ -1,0 +1,64 @@
+# Every target makes the environment it needs: .venv, from the pinned and hashed files in requirements/.
+# With uv on PATH that takes seconds; `make UV= ...` uses venv and pip alone.
+
+PYTHON ?= python3
+UV ?= $(shell command -v uv 2>/dev/null)
+# Extra arguments for the program behind a target, e.g. make demo ARGS="--yes-as mara"
+ARGS ?=
+TEST_WORKERS ?= 2
+
+BIN := .venv/bin
+RUN_READY := .venv/.run-ready
+DEV_READY := .venv/.dev-ready
+ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
+PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check coverage bench fmt requirements clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
+
+demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
+	@if [ -t 0 ]; then $(BIN)/placet demo $(ARGS); else $(BIN)/placet demo --yes-as mara $(ARGS); fi
+
+test: $(DEV_READY) ## Run the tests (ARGS="-k name")
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+
+check: $(DEV_READY) ## Format, lint, types, import contracts, documents
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+	@if [ -f scripts/check_docs.py ]; then $(BIN)/python scripts/check_docs.py; fi
+
+coverage: $(DEV_READY) ## Branch coverage of the core
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report
+
+bench: $(RUN_READY) ## Measure what the boundary costs on this machine
+	$(BIN)/placet bench $(ARGS)
+
+fmt: $(DEV_READY) ## Format, and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Upgrades nothing by itself; make requirements ARGS="--upgrade" does, ARGS="--upgrade-package x" for one.
+COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make requirements' $(ARGS)
+requirements: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and requirements/*.in
+	$(BIN)/uv $(COMPILE) pyproject.toml -o requirements/run.txt
+	$(BIN)/uv $(COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
+	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+clean: ## Remove the environment and everything built or cached
+	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN_READY): $(PACKAGE)
+	@$(ENVIRONMENT) requirements/run.txt requirements/build.txt
+	@touch $@
+
+$(DEV_READY): $(PACKAGE) requirements/dev.txt
+	@$(ENVIRONMENT) requirements/dev.txt
+	@touch $(RUN_READY) $@

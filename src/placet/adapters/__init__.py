@@ -1,0 +1,1 @@
+"""What we call: stores, transports, keys, clocks, telemetry. Each adapter knows one library or system."""

@@ -1,0 +1,1 @@
+"""Audit sinks: who else hears."""

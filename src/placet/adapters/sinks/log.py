@@ -1,0 +1,22 @@
+"""Audit events as log records, one line each through whatever logging the program has configured."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from placet.model.audit import AuditEvent
+from placet.rules.audit import event_body
+
+_log = logging.getLogger("placet.audit")
+
+
+class LogSink:
+    """Best effort: the store has every event; the log is a copy for people."""
+
+    name = "log"
+    is_required = False
+
+    async def deliver(self, event: AuditEvent) -> None:
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("audit", extra={"audit": json.loads(event_body(event))})

@@ -1,0 +1,1 @@
+"""Stores: the same verbs over different tables."""

@@ -1,0 +1,62 @@
+"""Puts events into the chain of one writer, in the order they are committed."""
+
+from __future__ import annotations
+
+from placet.model.approval import Mac
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.identifiers import WriterId
+from placet.ports.keys import KeyPurpose, Keys
+from placet.rules.audit import GENESIS, chain_message, check_event, event_body, head_message
+
+
+class ChainWriter:
+    """One chain's growing end. Not durable itself: `rewind` it when the transaction rolls back."""
+
+    def __init__(self, keys: Keys, writer: WriterId, *, opened_after: bytes) -> None:
+        self._keys = keys
+        self._opened_after = opened_after
+        self.writer = writer
+        self._end = (0, GENESIS)
+
+    def link(self, event: AuditEvent) -> ChainedEvent:
+        """Check the event and give it the next place in the chain."""
+        check_event(event)
+        sequence, previous = self._end
+        body = event_body(event)
+        mac = self._keys.mac(KeyPurpose.AUDIT_CHAIN, chain_message(self.writer, sequence + 1, previous, body))
+        self._end = (sequence + 1, mac.value)
+        return ChainedEvent(writer=self.writer, sequence=sequence + 1, body=body, link=mac.value, key_id=mac.key_id)
+
+    @property
+    def end(self) -> tuple[int, str]:
+        return self._end
+
+    def rewind(self, end: tuple[int, str]) -> None:
+        """Forget what was linked after `end`; it never became durable."""
+        self._end = end
+
+    def head(self) -> ChainHead:
+        """The end of the chain, MACed, to be stored with the events."""
+        sequence, link = self._end
+        bare = ChainHead(
+            writer=self.writer, sequence=sequence, link=link, opened_after=self._opened_after, key_id="", mac=""
+        )
+        mac = self._keys.mac(KeyPurpose.AUDIT_CHAIN, head_message(bare))
+        return ChainHead(
+            writer=self.writer,
+            sequence=sequence,
+            link=link,
+            opened_after=self._opened_after,
+            key_id=mac.key_id,
+            mac=mac.value,
+        )
+
+
+class ChainLinker:
+    """The chain's MACs as verification asks for them."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def is_authentic(self, message: bytes, mac: Mac) -> bool:
+        return self._keys.is_authentic(KeyPurpose.AUDIT_CHAIN, message, mac)

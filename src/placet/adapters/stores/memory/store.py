@@ -1,0 +1,273 @@
+"""Tables as dictionaries. One lock is the transaction; verbs write last, so there is nothing to roll back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from placet.adapters.stores import verbs
+from placet.adapters.stores.chain import ChainWriter
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
+from placet.model.ledger import (
+    Claim,
+    ClaimAnswer,
+    MoveAnswer,
+    Reconciliation,
+    RecordAnswer,
+    SameAsk,
+    Settlement,
+    Step,
+    Turn,
+)
+from placet.model.run import Run
+from placet.ports.clock import Clock
+from placet.ports.keys import Keys
+from placet.ports.meter import Meter
+
+Answered = TypeVar("Answered")
+
+
+class MemoryTables:
+    """Rows in dictionaries."""
+
+    def __init__(self, chain: ChainWriter) -> None:
+        self.effects: dict[tuple[str, OperationKey], Effect] = {}
+        self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
+        self.runs: dict[tuple[str, RunId], Run] = {}
+        self.steps: set[tuple[str, RunId, str]] = set()
+        self.voids: set[Token] = set()
+        self.halts: dict[str, datetime] = {}
+        self.events: list[ChainedEvent] = []
+        self._chain = chain
+
+    def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
+        return self.effects.get((tenant, operation_key))
+
+    def add_effect(self, effect: Effect) -> None:
+        self.effects[effect.tenant, effect.operation_key] = effect
+
+    def change_effect(self, effect: Effect, *, was: Effect) -> None:
+        self.effects[effect.tenant, effect.operation_key] = effect
+
+    def is_voided(self, token: Token) -> bool:
+        return token in self.voids
+
+    def add_void(self, token: Token, at: datetime) -> None:
+        self.voids.add(token)
+
+    def renew_leases(self, owner: OwnerId, until: datetime) -> int:
+        mine = [e for e in self.effects.values() if e.owner == owner and e.state is EffectState.DISPATCHED]
+        for effect in mine:
+            self.add_effect(replace(effect, lease_until=max(until, effect.lease_until)))
+        return len(mine)
+
+    def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
+        return self.approvals.get((tenant, approval_id))
+
+    def open_approval(self, ask: SameAsk) -> Approval | None:
+        return next((a for a in self.same(ask) if a.state in (ApprovalState.PENDING, ApprovalState.APPROVED)), None)
+
+    def same(self, ask: SameAsk) -> list[Approval]:
+        found = [a for a in self.approvals.values() if _is_same(a.question, ask)]
+        return found[::-1]
+
+    def add_approval(self, approval: Approval) -> None:
+        self.approvals[approval.question.tenant, approval.question.approval_id] = approval
+
+    def change_approval(self, approval: Approval, *, was: Approval) -> None:
+        self.add_approval(approval)
+
+    def run(self, tenant: str, run_id: RunId) -> Run | None:
+        return self.runs.get((tenant, run_id))
+
+    def has_step(self, step: Step) -> bool:
+        return (step.tenant, step.run_id, step.call_id) in self.steps
+
+    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
+        self.steps.add((step.tenant, step.run_id, step.call_id))
+        if is_first:
+            self.runs[step.tenant, step.run_id] = Run(
+                tenant=step.tenant,
+                run_id=step.run_id,
+                subject=step.subject,
+                policy_version=step.policy_version,
+                max_steps=step.max_steps,
+                steps=1,
+                opened_at=opened_at,
+            )
+        else:
+            run = self.runs[step.tenant, step.run_id]
+            self.runs[step.tenant, step.run_id] = replace(run, steps=run.steps + 1)
+
+    def stops(self) -> tuple[str, ...]:
+        return tuple(self.halts)
+
+    def add_stop(self, scope: str, at: datetime) -> None:
+        self.halts[scope] = at
+
+    def drop_stop(self, scope: str) -> None:
+        self.halts.pop(scope, None)
+
+    def count_dispatched(self, scope: str) -> int:
+        return sum(
+            1
+            for e in self.effects.values()
+            if e.state is EffectState.DISPATCHED
+            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", f"run:{e.tenant}:{e.run_id}")
+        )
+
+    def append(self, events: Iterable[AuditEvent]) -> None:
+        end = self._chain.end
+        try:
+            self.events.extend([self._chain.link(event) for event in events])
+        except BaseException:
+            self._chain.rewind(end)
+            raise
+
+
+class MemoryStore:
+    """Every verb of the store port, immediately."""
+
+    def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter) -> None:
+        self._chain = ChainWriter(keys, writer, opened_after=b"{}")
+        self._tables = MemoryTables(self._chain)
+        self._clock = clock
+        self._meter = meter
+        self._lock = threading.Lock()
+        self._commits = 0
+
+    def _transact(self, verb: Callable[[MemoryTables], Answered]) -> Answered:
+        with self._lock:
+            started = self._clock.monotonic()
+            answer = verb(self._tables)
+            self._commits += 1
+        self._meter.committed(operations=1, seconds=max(0.0, self._clock.monotonic() - started))
+        return answer
+
+    # ------------------------------------------------------------ ledger
+
+    async def claim(self, claim: Claim) -> ClaimAnswer:
+        return self._transact(lambda tables: verbs.claim(tables, claim, self._clock.now()))
+
+    async def turn(self, turn: Turn) -> MoveAnswer:
+        return self._transact(lambda tables: verbs.turn(tables, turn, self._clock.now()))
+
+    async def settle(self, settlement: Settlement) -> MoveAnswer:
+        return self._transact(lambda tables: verbs.settle(tables, settlement, self._clock.now()))
+
+    async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
+        return self._transact(lambda tables: verbs.void(tables, tenant, operation_key, token, self._clock.now()))
+
+    async def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
+        return self._tables.effect(tenant, operation_key)
+
+    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
+        found = [e for e in self._tables.effects.values() if e.state in states and tenant in (None, e.tenant)]
+        return tuple(sorted(found, key=lambda e: e.updated_at, reverse=True)[:limit])
+
+    async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
+        return self._transact(lambda tables: verbs.heartbeat(tables, owner, lease_seconds, self._clock.now()))
+
+    async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
+        now = self._clock.now()
+        dispatched = [e for e in self._tables.effects.values() if e.state is EffectState.DISPATCHED]
+        return tuple([e for e in dispatched if e.lease_until <= now][:limit])
+
+    async def take_over(self, effect: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
+        return self._transact(lambda tables: verbs.take_over(tables, effect, events, self._clock.now()))
+
+    async def due_for_probe(self, *, limit: int) -> tuple[Effect, ...]:
+        now = self._clock.now()
+        unknown = [e for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
+        return tuple([e for e in unknown if e.probe_after is None or e.probe_after <= now][:limit])
+
+    async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None:
+        self._transact(lambda tables: verbs.probed_in_vain(tables, effect, next_probe_seconds, self._clock.now()))
+
+    async def owner_died(self, effect: Effect) -> None:
+        self._transact(lambda tables: verbs.owner_died(tables, effect, self._clock.now()))
+
+    async def reconcile(self, reconciliation: Reconciliation) -> MoveAnswer:
+        return self._transact(lambda tables: verbs.reconcile(tables, reconciliation, self._clock.now()))
+
+    # ------------------------------------------------------------ approvals
+
+    async def ask(
+        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+    ) -> Approval | RecordAnswer:
+        return self._transact(lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now()))
+
+    async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
+        wanted = (ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED)
+        return tuple(a for a in self._tables.same(ask) if a.state in wanted)
+
+    async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
+        return self._tables.approval(tenant, approval_id)
+
+    async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
+        found = [a for a in self._tables.approvals.values() if a.question.tenant == tenant and a.state in states]
+        return tuple(found[::-1][:limit])
+
+    async def answer(
+        self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        return self._transact(lambda tables: verbs.answer(tables, approval, answer, signature, events))
+
+    async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
+        return self._transact(lambda tables: verbs.retire(tables, approval, state, events))
+
+    # ------------------------------------------------------------ runs, stops, audit
+
+    async def record(
+        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+    ) -> RecordAnswer:
+        return self._transact(lambda tables: verbs.record(tables, events, step, starts_tool, self._clock.now()))
+
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
+        return self._transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))
+
+    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None:
+        self._transact(lambda tables: verbs.resume(tables, scope, events))
+
+    async def stops(self) -> tuple[str, ...]:
+        return self._tables.stops()
+
+    async def now(self) -> datetime:
+        return self._clock.now()
+
+    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+        mine = b"" if tenant is None else b'"tenant":"%s"' % tenant.encode()
+        events = [event for event in self._tables.events if mine in event.body]
+        yield from events if newest is None else events[-newest:]
+
+    def heads(self) -> tuple[ChainHead, ...]:
+        return (self._chain.head(),) if self._tables.events else ()
+
+    @property
+    def writer(self) -> WriterId:
+        return self._chain.writer
+
+    @property
+    def commits(self) -> int:
+        return self._commits
+
+    async def close(self) -> None:
+        return None
+
+
+def _is_same(question: Question, ask: SameAsk) -> bool:
+    return (
+        question.tenant == ask.tenant
+        and question.subject == ask.subject
+        and question.run_id == ask.run_id
+        and question.tool == ask.tool
+        and question.argument_digest == ask.argument_digest
+        and question.policy_version == ask.policy_version
+        and (ask.operation_key is None or question.operation_key == ask.operation_key)
+    )

@@ -1,0 +1,242 @@
+"""Rows to values and back. Questions and answers are stored as JSON; their MACs cover the values, not this form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from placet.errors import StoreCorrupt
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.audit import ChainedEvent, ChainHead
+from placet.model.decision import RequirementKind
+from placet.model.effect import Effect, EffectState
+from placet.model.run import Run
+from placet.rules.approvals import instant_text
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - _EPOCH) // _MICROSECOND
+
+
+def instant(value: int | None) -> datetime | None:
+    return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def _sure(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+# ---------------------------------------------------------------- effects
+
+
+def effect_row(effect: Effect) -> tuple[Any, ...]:
+    """All columns of `effects`, in order."""
+    return (
+        effect.tenant,
+        effect.operation_key,
+        effect.fingerprint,
+        effect.tool,
+        effect.tool_version,
+        effect.contract_digest,
+        effect.argument_digest,
+        effect.run_id,
+        effect.call_id,
+        effect.subject,
+        effect.policy_version,
+        effect.decision,
+        effect.approval_id,
+        effect.state.value,
+        effect.fence,
+        effect.attempts,
+        effect.attempt,
+        effect.token,
+        effect.owner,
+        microseconds(effect.lease_until),
+        microseconds(effect.send_by),
+        effect.arrival_bound_seconds,
+        int(effect.ends_by_itself),
+        microseconds(effect.attempt_ended_at),
+        effect.probes,
+        microseconds(effect.probe_after),
+        effect.sealed_arguments,
+        effect.sealed_result,
+        effect.result_digest,
+        effect.external_reference,
+        effect.reason,
+        microseconds(effect.created_at),
+        microseconds(effect.updated_at),
+    )
+
+
+def effect_change(effect: Effect, *, was: Effect) -> tuple[Any, ...]:
+    """The bindings of `change_effect`."""
+    return (
+        effect.call_id,
+        effect.run_id,
+        effect.subject,
+        effect.tool_version,
+        effect.contract_digest,
+        effect.policy_version,
+        effect.decision,
+        effect.approval_id,
+        effect.state.value,
+        effect.fence,
+        effect.attempts,
+        effect.attempt,
+        effect.token,
+        effect.owner,
+        microseconds(effect.lease_until),
+        microseconds(effect.send_by),
+        effect.arrival_bound_seconds,
+        int(effect.ends_by_itself),
+        microseconds(effect.attempt_ended_at),
+        effect.probes,
+        microseconds(effect.probe_after),
+        effect.sealed_arguments,
+        effect.sealed_result,
+        effect.result_digest,
+        effect.external_reference,
+        effect.reason,
+        microseconds(effect.updated_at),
+        was.tenant,
+        was.operation_key,
+        was.state.value,
+        was.fence,
+    )
+
+
+_EFFECT_FIELDS = tuple(field.name for field in fields(Effect))
+_EFFECT_INSTANTS = tuple(
+    _EFFECT_FIELDS.index(name)
+    for name in ("lease_until", "send_by", "attempt_ended_at", "probe_after", "created_at", "updated_at")
+)
+_STATE = _EFFECT_FIELDS.index("state")
+_ENDS = _EFFECT_FIELDS.index("ends_by_itself")
+
+
+def effect_from(row: tuple[Any, ...]) -> Effect:
+    values = list(row)
+    values[_STATE] = EffectState(values[_STATE])
+    values[_ENDS] = bool(values[_ENDS])
+    for index in _EFFECT_INSTANTS:
+        values[index] = instant(values[index])
+    return Effect(**dict(zip(_EFFECT_FIELDS, values, strict=True)))
+
+
+# ---------------------------------------------------------------- approvals
+
+
+def approval_row(approval: Approval) -> tuple[Any, ...]:
+    """All columns of `approvals`, in order."""
+    question = approval.question
+    return (
+        question.approval_id,
+        question.tenant,
+        question.subject,
+        question.run_id,
+        question.tool,
+        question.argument_digest,
+        question.policy_version,
+        question.operation_key,
+        approval.state.value,
+        _question_json(question),
+        approval.question_mac.key_id,
+        approval.question_mac.value,
+        question.sealed_arguments,
+        _answer_json(approval.answer),
+        approval.signature.key_id if approval.signature else None,
+        approval.signature.value if approval.signature else None,
+        microseconds(question.asked_at),
+        microseconds(approval.spent_at),
+    )
+
+
+def approval_change(approval: Approval, *, was: Approval) -> tuple[Any, ...]:
+    """The bindings of `change_approval`."""
+    row = approval_row(approval)
+    return (row[8], row[13], row[14], row[15], row[17], was.question.tenant, was.question.approval_id, was.state.value)
+
+
+def approval_from(row: tuple[Any, ...]) -> Approval:
+    """Whatever a row says; a row that was altered by hand may say nonsense, and its MACs will not hold.
+
+    The columns beside the question are for looking up; what counts is the question.
+
+    Raises:
+        StoreCorrupt: not even the form is left.
+    """
+    try:
+        return _approval(row)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    raise StoreCorrupt("An approval's row cannot be read; somebody changed it by hand.")
+
+
+def _approval(row: tuple[Any, ...]) -> Approval:
+    question = json.loads(row[9])
+    question["reasons"] = tuple(question["reasons"])
+    question["requirement"] = RequirementKind(question["requirement"])
+    question["asked_at"] = datetime.fromisoformat(question["asked_at"])
+    question["decide_by"] = datetime.fromisoformat(question["decide_by"])
+    answer = json.loads(row[13]) if row[13] is not None else None
+    if answer is not None:
+        answer["verdict"] = Verdict(answer["verdict"])
+        answer["decided_at"] = datetime.fromisoformat(answer["decided_at"])
+        answer["expires_at"] = datetime.fromisoformat(answer["expires_at"])
+    return Approval(
+        question=Question(**question, sealed_arguments=row[12]),
+        question_mac=Mac(key_id=row[10], value=row[11]),
+        state=ApprovalState(row[8]),
+        answer=Answer(**answer) if answer is not None else None,
+        signature=Mac(key_id=row[14], value=row[15]) if row[15] is not None else None,
+        spent_at=instant(row[17]),
+    )
+
+
+def _question_json(question: Question) -> str:
+    data = {field.name: getattr(question, field.name) for field in fields(Question) if field.name != "sealed_arguments"}
+    data["reasons"] = list(question.reasons)
+    data["requirement"] = question.requirement.value
+    data["asked_at"] = instant_text(question.asked_at)
+    data["decide_by"] = instant_text(question.decide_by)
+    return json.dumps(data, sort_keys=True)
+
+
+def _answer_json(answer: Answer | None) -> str | None:
+    if answer is None:
+        return None
+    data = {field.name: getattr(answer, field.name) for field in fields(Answer)}
+    data["verdict"] = answer.verdict.value
+    data["decided_at"] = instant_text(answer.decided_at)
+    data["expires_at"] = instant_text(answer.expires_at)
+    return json.dumps(data, sort_keys=True)
+
+
+# ---------------------------------------------------------------- runs and audit
+
+
+def run_from(row: tuple[Any, ...]) -> Run:
+    return Run(
+        tenant=row[0],
+        run_id=row[1],
+        subject=row[2],
+        policy_version=row[3],
+        max_steps=row[4],
+        steps=row[5],
+        opened_at=_sure(row[6]),
+    )
+
+
+def event_from(row: tuple[Any, ...]) -> ChainedEvent:
+    return ChainedEvent(writer=row[0], sequence=row[1], body=row[2].encode(), link=row[3], key_id=row[4])
+
+
+def head_from(row: tuple[Any, ...]) -> ChainHead:
+    return ChainHead(
+        writer=row[0], sequence=row[1], link=row[2], opened_after=row[3].encode(), key_id=row[4], mac=row[5]
+    )

@@ -1,0 +1,223 @@
+"""The store port over one SQLite file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from placet.adapters.stores import verbs
+from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.sqlite import rows
+from placet.adapters.stores.sqlite.connection import open_file, read_only, translated
+from placet.adapters.stores.sqlite.tables import SQL, same_ask_bindings
+from placet.adapters.stores.sqlite.writer import Writer
+from placet.errors import KeyMaterialError
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.ledger import (
+    Claim,
+    ClaimAnswer,
+    MoveAnswer,
+    Reconciliation,
+    RecordAnswer,
+    SameAsk,
+    Settlement,
+    Step,
+    Turn,
+)
+from placet.ports.clock import Clock
+from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.meter import Meter
+from placet.rules.audit import heads_form
+
+_KEY_CHECK = b"placet store key check 1"
+
+
+class SqliteStore:
+    """Verbs go to the writer thread and come back durable; look-ups read the last committed state.
+
+    The clock of a SQLite store is the host's: all processes that share the file share the host.
+    """
+
+    def __init__(self, path: Path, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter) -> None:
+        """Open or make the store.
+
+        Raises:
+            StoreMissing, StoreNotWritable, StoreCorrupt, StoreTooNew: see `open_file`.
+            KeyMaterialError: the key is not the one this store was made with.
+        """
+        self._path = path
+        self._clock = clock
+        connection = open_file(path)
+        try:
+            _check_key(connection, keys)
+            heads = [rows.head_from(row) for row in connection.execute(SQL["heads"])]
+        except BaseException:
+            connection.close()
+            raise
+        self._reader = read_only(path)
+        self._chain = ChainWriter(keys, writer, opened_after=heads_form(heads))
+        self._writer = Writer(path, connection, self._chain, clock=clock, meter=meter)
+
+    # ------------------------------------------------------------ ledger
+
+    async def claim(self, claim: Claim) -> ClaimAnswer:
+        return await self._writer.transact(lambda tables: verbs.claim(tables, claim, self._clock.now()))
+
+    async def turn(self, turn: Turn) -> MoveAnswer:
+        return await self._writer.transact(lambda tables: verbs.turn(tables, turn, self._clock.now()))
+
+    async def settle(self, settlement: Settlement) -> MoveAnswer:
+        return await self._writer.transact(lambda tables: verbs.settle(tables, settlement, self._clock.now()))
+
+    async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
+        return await self._writer.transact(
+            lambda tables: verbs.void(tables, tenant, operation_key, token, self._clock.now())
+        )
+
+    async def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
+        row = next(iter(self._read("effect", tenant, operation_key)), None)
+        return None if row is None else rows.effect_from(row)
+
+    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
+        names = json.dumps([state.value for state in states])
+        if tenant is None:
+            found = self._read("effects_of_all", names, limit)
+        else:
+            found = self._read("effects_of_tenant", tenant, names, limit)
+        return tuple(rows.effect_from(row) for row in found)
+
+    async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
+        return await self._writer.transact(
+            lambda tables: verbs.heartbeat(tables, owner, lease_seconds, self._clock.now())
+        )
+
+    async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
+        found = self._read("stranded", rows.microseconds(self._clock.now()), limit)
+        return tuple(rows.effect_from(row) for row in found)
+
+    async def take_over(self, effect: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
+        return await self._writer.transact(lambda tables: verbs.take_over(tables, effect, events, self._clock.now()))
+
+    async def due_for_probe(self, *, limit: int) -> tuple[Effect, ...]:
+        found = self._read("due_for_probe", rows.microseconds(self._clock.now()), limit)
+        return tuple(rows.effect_from(row) for row in found)
+
+    async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None:
+        await self._writer.transact(
+            lambda tables: verbs.probed_in_vain(tables, effect, next_probe_seconds, self._clock.now())
+        )
+
+    async def owner_died(self, effect: Effect) -> None:
+        await self._writer.transact(lambda tables: verbs.owner_died(tables, effect, self._clock.now()))
+
+    async def reconcile(self, reconciliation: Reconciliation) -> MoveAnswer:
+        return await self._writer.transact(lambda tables: verbs.reconcile(tables, reconciliation, self._clock.now()))
+
+    # ------------------------------------------------------------ approvals
+
+    async def ask(
+        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+    ) -> Approval | RecordAnswer:
+        return await self._writer.transact(
+            lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now())
+        )
+
+    async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
+        return tuple(rows.approval_from(row) for row in self._read("same_ask", *same_ask_bindings(ask)))
+
+    async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
+        row = next(iter(self._read("approval", tenant, approval_id)), None)
+        return None if row is None else rows.approval_from(row)
+
+    async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
+        names = json.dumps([state.value for state in states])
+        return tuple(rows.approval_from(row) for row in self._read("approvals_of_tenant", tenant, names, limit))
+
+    async def answer(
+        self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        return await self._writer.transact(lambda tables: verbs.answer(tables, approval, answer, signature, events))
+
+    async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
+        return await self._writer.transact(lambda tables: verbs.retire(tables, approval, state, events))
+
+    # ------------------------------------------------------------ runs, stops, audit
+
+    async def record(
+        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+    ) -> RecordAnswer:
+        return await self._writer.transact(
+            lambda tables: verbs.record(tables, events, step, starts_tool, self._clock.now())
+        )
+
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
+        return await self._writer.transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))
+
+    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None:
+        await self._writer.transact(lambda tables: verbs.resume(tables, scope, events))
+
+    async def stops(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in self._read("stops"))
+
+    async def now(self) -> datetime:
+        return self._clock.now()
+
+    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+        """Reads through a connection of its own, so that a long export disturbs nobody."""
+        if newest is not None:
+            found = self._read("newest", newest) if tenant is None else self._read("newest_of_tenant", tenant, newest)
+            yield from (rows.event_from(row) for row in found[::-1])
+            return
+        name = "chained" if tenant is None else "chained_of_tenant"
+        bindings = () if tenant is None else (tenant,)
+        with translated(self._path):
+            connection = read_only(self._path)
+            try:
+                for row in connection.execute(SQL[name], bindings):
+                    yield rows.event_from(row)
+            finally:
+                connection.close(True)
+
+    def heads(self) -> tuple[ChainHead, ...]:
+        return tuple(rows.head_from(row) for row in self._read("heads"))
+
+    @property
+    def writer(self) -> WriterId:
+        return self._chain.writer
+
+    @property
+    def commits(self) -> int:
+        return self._writer.commits
+
+    async def close(self) -> None:
+        self._writer.close()
+        self._reader.close()
+
+    def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        with translated(self._path):
+            found: list[tuple[Any, ...]] = self._reader.execute(SQL[name], bindings).fetchall()
+            return found
+
+
+def _check_key(connection: apsw.Connection, keys: Keys) -> None:
+    """The first opening writes a check value; every later one must know the key that made it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        row = connection.execute(SQL["meta"], ("key_check",)).fetchone()
+        if row is None:
+            mac = keys.mac(KeyPurpose.STORE, _KEY_CHECK)
+            connection.execute(SQL["put_meta"], ("key_check", json.dumps([mac.key_id, mac.value])))
+    finally:
+        connection.execute("COMMIT")
+    if row is not None:
+        key_id, value = json.loads(row[0])
+        if not keys.is_authentic(KeyPurpose.STORE, _KEY_CHECK, Mac(key_id=key_id, value=value)):
+            raise KeyMaterialError("This key does not belong to this store.", code="key_mismatch")

@@ -1,0 +1,286 @@
+"""The store's verbs over tables: read the rows, let a rule decide, write the rows and the events.
+
+Each function runs inside one exclusive transaction that its caller opens and commits. It reads and decides first and
+writes last, so that a refusal leaves nothing behind. A store with other means (one statement per verb) must answer
+the same; the conformance suite holds it to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from placet.errors import NotFound
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.audit import AuditEvent
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
+from placet.model.ledger import (
+    Claim,
+    ClaimAnswer,
+    Halted,
+    Held,
+    MoveAnswer,
+    Moved,
+    NotMoved,
+    NotUsable,
+    NotYourRun,
+    OverBudget,
+    Reconciliation,
+    RecordAnswer,
+    Recorded,
+    SameAsk,
+    Settlement,
+    Step,
+    Turn,
+    Voided,
+)
+from placet.model.run import Run
+from placet.rules import transitions
+from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
+
+
+class Tables(Protocol):
+    """Rows, read and written inside the caller's transaction."""
+
+    def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None: ...
+    def add_effect(self, effect: Effect) -> None: ...
+    def change_effect(self, effect: Effect, *, was: Effect) -> None: ...
+    def is_voided(self, token: Token) -> bool: ...
+    def add_void(self, token: Token, at: datetime) -> None: ...
+    def renew_leases(self, owner: OwnerId, until: datetime) -> int: ...
+    def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None: ...
+    def open_approval(self, ask: SameAsk) -> Approval | None: ...
+    def add_approval(self, approval: Approval) -> None: ...
+    def change_approval(self, approval: Approval, *, was: Approval) -> None: ...
+    def run(self, tenant: str, run_id: RunId) -> Run | None: ...
+    def has_step(self, step: Step) -> bool: ...
+    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None: ...
+    def stops(self) -> tuple[str, ...]: ...
+    def add_stop(self, scope: str, at: datetime) -> None: ...
+    def drop_stop(self, scope: str) -> None: ...
+    def count_dispatched(self, scope: str) -> int: ...
+    def append(self, events: Iterable[AuditEvent]) -> None: ...
+
+
+# ---------------------------------------------------------------- ledger
+
+
+def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
+    effect = tables.effect(command.tenant, command.operation_key)
+    answer = transitions.apply_claim(effect, command, now=now)
+    if isinstance(answer, Held) or answer.effect is effect:
+        return answer  # not ours, or ours since an earlier try whose answer was lost
+    if tables.is_voided(command.token):
+        return Voided()
+    if scope := _halted(tables, command.tenant, command.tool, command.run_id):
+        return Halted(scope=scope)
+    if (refusal := _step_refusal(tables, command.step)) is not None:
+        return refusal
+    spent = _spendable(tables, command, now) if command.spend is not None else None
+    if command.spend is not None and spent is None:
+        return NotUsable()
+    _count(tables, command.step, now)
+    events = list(command.events)
+    if command.spend is not None and spent is not None:
+        tables.change_approval(replace(spent, state=ApprovalState.SPENT, spent_at=now), was=spent)
+        events.append(command.spend.event)
+    if effect is None:
+        tables.add_effect(answer.effect)
+    else:
+        tables.change_effect(answer.effect, was=effect)
+    tables.append(events)
+    return answer
+
+
+def turn(tables: Tables, command: Turn, now: datetime) -> MoveAnswer:
+    effect = _known(tables, command.tenant, command.operation_key)
+    answer = transitions.apply_turn(effect, command, now=now)
+    is_news = isinstance(answer, Moved) and answer.is_news
+    if is_news and (scope := _halted(tables, effect.tenant, effect.tool, effect.run_id)):
+        return NotMoved(effect=effect, reason=f"stopped:{scope}")
+    return _write(tables, answer, was=effect, events=command.events)
+
+
+def settle(tables: Tables, command: Settlement, now: datetime) -> MoveAnswer:
+    effect = _known(tables, command.tenant, command.operation_key)
+    answer = transitions.apply_settlement(effect, command, now=now)
+    is_late = answer.effect.state is EffectState.RECONCILED_COMMITTED
+    return _write(tables, answer, was=effect, events=command.late_events if is_late else command.events)
+
+
+def void(tables: Tables, tenant: str, operation_key: OperationKey, token: Token, now: datetime) -> bool:
+    effect = tables.effect(tenant, operation_key)
+    if effect is not None and effect.token == token:
+        return False
+    if not tables.is_voided(token):
+        tables.add_void(token, now)
+    return True
+
+
+def heartbeat(tables: Tables, owner: OwnerId, lease_seconds: float, now: datetime) -> int:
+    return tables.renew_leases(owner, now + timedelta(seconds=lease_seconds))
+
+
+def take_over(tables: Tables, seen: Effect, events: tuple[AuditEvent, ...], now: datetime) -> MoveAnswer:
+    effect = _known(tables, seen.tenant, seen.operation_key)
+    return _write(tables, transitions.apply_take_over(effect, seen, now=now), was=effect, events=events)
+
+
+def probed_in_vain(tables: Tables, seen: Effect, next_probe_seconds: float, now: datetime) -> None:
+    effect = _known(tables, seen.tenant, seen.operation_key)
+    if effect.state is EffectState.UNKNOWN and effect.fence == seen.fence:
+        later = now + timedelta(seconds=next_probe_seconds)
+        tables.change_effect(replace(effect, probes=effect.probes + 1, probe_after=later), was=effect)
+
+
+def owner_died(tables: Tables, seen: Effect, now: datetime) -> None:
+    effect = _known(tables, seen.tenant, seen.operation_key)
+    is_same = effect.state is EffectState.UNKNOWN and effect.fence == seen.fence and effect.owner == seen.owner
+    if is_same and effect.attempt_ended_at is None:
+        tables.change_effect(replace(effect, attempt_ended_at=now), was=effect)
+
+
+def reconcile(tables: Tables, command: Reconciliation, now: datetime) -> MoveAnswer:
+    effect = _known(tables, command.tenant, command.operation_key)
+    answer = transitions.apply_reconciliation(effect, command, now=now)
+    return _write(tables, answer, was=effect, events=command.events)
+
+
+# ---------------------------------------------------------------- approvals
+
+
+def ask(
+    tables: Tables,
+    question: Question,
+    mac: Mac,
+    same: SameAsk,
+    step: Step,
+    events: tuple[AuditEvent, ...],
+    now: datetime,
+) -> Approval | RecordAnswer:
+    if (refusal := _step_refusal(tables, step)) is not None:
+        return refusal
+    existing = tables.open_approval(same)
+    _count(tables, step, now)
+    if existing is not None:
+        return existing
+    approval = Approval(
+        question=question, question_mac=mac, state=ApprovalState.PENDING, answer=None, signature=None, spent_at=None
+    )
+    tables.add_approval(approval)
+    tables.append(events)
+    return approval
+
+
+def answer(tables: Tables, seen: Approval, given: Answer, signature: Mac, events: tuple[AuditEvent, ...]) -> Approval:
+    approval = _known_approval(tables, seen)
+    if approval.state is not ApprovalState.PENDING:
+        return approval
+    state = ApprovalState.APPROVED if given.verdict is Verdict.APPROVE else ApprovalState.DENIED
+    decided = replace(approval, state=state, answer=given, signature=signature)
+    tables.change_approval(decided, was=approval)
+    tables.append(events)
+    return decided
+
+
+def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[AuditEvent, ...]) -> Approval:
+    approval = _known_approval(tables, seen)
+    if (approval.state, state) not in APPROVAL_TRANSITIONS:
+        return approval
+    closed = replace(approval, state=state)
+    tables.change_approval(closed, was=approval)
+    tables.append(events)
+    return closed
+
+
+# ---------------------------------------------------------------- runs, stops, audit
+
+
+def record(
+    tables: Tables, events: tuple[AuditEvent, ...], step: Step | None, tool: str | None, now: datetime
+) -> RecordAnswer:
+    if step is not None:
+        if tool is not None and (scope := _halted(tables, step.tenant, tool, step.run_id)):
+            return Halted(scope=scope)
+        if (refusal := _step_refusal(tables, step)) is not None:
+            return refusal
+        _count(tables, step, now)
+    tables.append(events)
+    return Recorded()
+
+
+def stop(tables: Tables, scope: str, events: tuple[AuditEvent, ...], now: datetime) -> int:
+    if scope not in tables.stops():
+        tables.add_stop(scope, now)
+    tables.append(events)
+    return tables.count_dispatched(scope)
+
+
+def resume(tables: Tables, scope: str, events: tuple[AuditEvent, ...]) -> None:
+    tables.drop_stop(scope)
+    tables.append(events)
+
+
+# ---------------------------------------------------------------- within
+
+
+def _known(tables: Tables, tenant: str, operation_key: OperationKey) -> Effect:
+    effect = tables.effect(tenant, operation_key)
+    if effect is None:
+        raise NotFound("There is no such effect in this tenant.")
+    return effect
+
+
+def _known_approval(tables: Tables, seen: Approval) -> Approval:
+    approval = tables.approval(seen.question.tenant, seen.question.approval_id)
+    if approval is None:
+        raise NotFound("There is no such approval in this tenant.")
+    return approval
+
+
+def _write(tables: Tables, answer: MoveAnswer, *, was: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
+    if isinstance(answer, Moved):
+        if answer.effect != was:
+            tables.change_effect(answer.effect, was=was)
+        if answer.is_news:
+            tables.append(events)
+    return answer
+
+
+def _spendable(tables: Tables, command: Claim, now: datetime) -> Approval | None:
+    """The approval the claim spends, if it is still exactly the one whose signature was verified."""
+    spend = command.spend
+    approval = tables.approval(command.tenant, spend.approval_id) if spend is not None else None
+    if spend is None or approval is None or approval.signature is None or approval.answer is None:
+        return None
+    is_usable = (
+        approval.state is ApprovalState.APPROVED
+        and approval.signature.value == spend.signature
+        and approval.answer.expires_at > now
+    )
+    return approval if is_usable else None
+
+
+def _step_refusal(tables: Tables, step: Step) -> OverBudget | NotYourRun | None:
+    run = tables.run(step.tenant, step.run_id)
+    if run is None:
+        return None
+    if run.subject != step.subject:
+        return NotYourRun()
+    return OverBudget() if run.steps >= run.max_steps and not tables.has_step(step) else None
+
+
+def _count(tables: Tables, step: Step, now: datetime) -> None:
+    if not tables.has_step(step):
+        tables.add_step(step, opened_at=now, is_first=tables.run(step.tenant, step.run_id) is None)
+
+
+def _halted(tables: Tables, tenant: str, tool: str, run_id: RunId) -> str | None:
+    scopes = tables.stops()
+    if not scopes:
+        return None
+    mine = {"all", f"tenant:{tenant}", f"tool:{tool}", f"run:{tenant}:{run_id}"}
+    return next((scope for scope in scopes if scope in mine), None)

@@ -1,0 +1,1 @@
+"""Logs and metrics of placet itself: what operators read, never what people, models or tools said."""

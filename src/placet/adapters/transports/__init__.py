@@ -1,0 +1,1 @@
+"""Transports: carry an attempt and report what is known."""

@@ -1,0 +1,172 @@
+"""Runs the registered Python function of a tool, under its deadline, whatever the function does.
+
+A coroutine is cancelled at its deadline and given a short grace to end. A thread cannot be stopped: placet stops
+waiting, counts the stray, and lets no more than a few of one tool exist. What either says later is evidence, never a
+success (REQUIREMENTS B108, C032).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from placet.errors import NotSent, RemoteStatus, ToolRejected
+from placet.model.attempt import Answered, CallerLeft, DeadlinePassed, Raised, Rejected, Report, Returned, Unsent
+from placet.model.call import Call
+from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
+from placet.model.contract import Isolation
+from placet.ports.meter import Meter
+from placet.ports.waiting import owe_cancellation, whatever_happens
+from placet.rules.contracts import Tool
+from placet.rules.redaction import escape_for_people, safe_exception_name
+
+MAX_WORDS_CHARACTERS = 500
+MAX_STRAY_THREADS = 8
+"""Threads of one tool that may be running past their deadline before no more are started."""
+
+
+class PythonTransport:
+    """Every tool's own function, and nothing else."""
+
+    def __init__(self, tools: Mapping[str, Tool], *, meter: Meter, grace_seconds: float) -> None:
+        self._tools = dict(tools)
+        self._meter = meter
+        self._grace_seconds = grace_seconds
+        self._strays = dict.fromkeys(self._tools, 0)
+        self._detached: set[asyncio.Future[Report]] = set()
+
+    async def attempt(
+        self, call: Call, context: CallContext, *, timeout_seconds: float, when_late: Callable[[Report], None]
+    ) -> Report:
+        tool = self._tools[call.contract.name]
+        try:
+            keywords = tool.handler_arguments(call.canonical_arguments, context)
+        except Exception:  # the stored call no longer fits the code of its contract; nothing was called
+            return Unsent()
+        is_thread = call.contract.isolation is Isolation.THREAD
+        running = _in_thread(tool, keywords) if is_thread else asyncio.ensure_future(_in_loop(tool, keywords))
+        try:
+            await asyncio.wait((running,), timeout=timeout_seconds)
+            has_caller = True
+        except asyncio.CancelledError:
+            has_caller = False
+        if has_caller and running.done():
+            return running.result()
+        has_ended = not is_thread and await self._end(running)
+        if not has_ended:
+            self._detach(tool.contract.name, running, when_late)
+        if not has_caller:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            owe_cancellation()
+            return CallerLeft(has_ended=has_ended)
+        late = running.result() if has_ended and not running.cancelled() else None
+        return DeadlinePassed(has_ended=has_ended, late=late if type(late) is Returned else None)
+
+    async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
+        known = self._tools.get(tool)
+        if known is None or known.probe is None:
+            return CannotTell()
+        looking = asyncio.ensure_future(_look(known, context))
+        done, _ = await asyncio.wait((looking,), timeout=timeout_seconds)
+        if not done:
+            looking.cancel()
+            return CannotTell()
+        return looking.result()
+
+    def has_room(self, tool: str) -> bool:
+        return self._strays.get(tool, 0) < MAX_STRAY_THREADS
+
+    async def _end(self, running: asyncio.Future[Report]) -> bool:
+        """Cancel and wait a bounded grace; whether it ended."""
+        running.cancel()
+        ending = asyncio.ensure_future(asyncio.wait((running,), timeout=self._grace_seconds))
+        await whatever_happens(ending)
+        return running.done()
+
+    def _detach(self, name: str, running: asyncio.Future[Report], when_late: Callable[[Report], None]) -> None:
+        """Watch an attempt that went on: it is counted while it runs, and heard when it ends."""
+
+        def ended(future: asyncio.Future[Report]) -> None:
+            self._detached.discard(future)
+            self._count_stray(name, -1)
+            if not future.cancelled():
+                when_late(future.result())
+
+        self._detached.add(running)
+        self._count_stray(name, +1)
+        running.add_done_callback(ended)
+
+    def _count_stray(self, name: str, change: int) -> None:
+        self._strays[name] += change
+        self._meter.stray_threads(sum(self._strays.values()))
+
+
+async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> Report:
+    try:
+        return Returned(value=await tool.function(**keywords))
+    except BaseException as error:
+        return _report_of(error)
+
+
+def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
+    """A thread of its own, so that a stray one blocks nobody; it carries the caller's context (C04)."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Report] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(report: Report) -> None:
+        if not future.done():
+            future.set_result(report)
+
+    def run() -> None:
+        try:
+            report: Report = Returned(value=context.run(tool.function, **keywords))
+        except BaseException as error:
+            report = _report_of(error)
+        try:
+            loop.call_soon_threadsafe(deliver, report)
+        except RuntimeError:
+            return  # the loop is gone, and with it whoever waited; the lease tells the others
+
+    threading.Thread(target=run, name=f"placet-{tool.contract.name}", daemon=True).start()
+    return future
+
+
+async def _look(tool: Tool, context: ProbeContext) -> ProbeAnswer:
+    try:
+        answer: object = tool.probe(context) if tool.probe is not None else None
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except BaseException:
+        return CannotTell()
+    if type(answer) is Found or type(answer) is Absent:
+        return answer
+    return CannotTell()
+
+
+def _report_of(error: BaseException) -> Report:
+    """What an exception says about the attempt. Reads no foreign attribute and runs no foreign method."""
+    kind = type(error)
+    if issubclass(kind, ToolRejected):
+        return Rejected(message=_words(error))
+    if issubclass(kind, NotSent):
+        return Unsent()
+    if kind is RemoteStatus:
+        status, retry_after = error.__dict__.get("status"), error.__dict__.get("retry_after")
+        if type(status) is int:
+            return Answered(status=status, retry_after=retry_after if type(retry_after) is str else None)
+    is_transient = issubclass(kind, (ConnectionError, TimeoutError))
+    return Raised(error_type=safe_exception_name(kind), is_transient=is_transient)
+
+
+def _words(error: BaseException) -> str:
+    """The model-safe sentence of a `ToolRejected`: its first argument if that is plain text, escaped and capped."""
+    words = BaseException.__dict__["args"].__get__(error)
+    first = words[0] if type(words) is tuple and words else ""
+    return escape_for_people(first[:MAX_WORDS_CHARACTERS])[:MAX_WORDS_CHARACTERS] if type(first) is str else ""

@@ -1,0 +1,296 @@
+"""Settings to a running gate; the only place that names concrete adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from placet.adapters.clock import RandomIds, SystemClock
+from placet.adapters.keys import KeyRing, create_key_file, load_key_file
+from placet.adapters.processes import LocalProcesses
+from placet.adapters.sinks.log import LogSink
+from placet.adapters.stores.chain import ChainLinker
+from placet.adapters.stores.memory import MemoryStore
+from placet.adapters.telemetry.quiet import QuietMeter
+from placet.adapters.transports.python import PythonTransport
+from placet.engine.approving import Approver
+from placet.engine.chronicle import Chronicle
+from placet.engine.desk import Desk
+from placet.engine.dispatch import Dispatcher
+from placet.engine.gate import Gate
+from placet.engine.herald import Herald
+from placet.engine.keeper import Keeper
+from placet.engine.reconciler import Reconciler
+from placet.engine.registry import Registry
+from placet.engine.settings import GateSettings
+from placet.engine.sync import LoopThread, SyncGate
+from placet.errors import KeyMaterialError, MisuseError, StoreMissing
+from placet.model.identifiers import WriterId
+from placet.ports.clock import Clock, IdSource
+from placet.ports.meter import Meter
+from placet.ports.policy import PolicyEngine
+from placet.ports.sinks import AuditSink
+from placet.ports.store import Store
+from placet.rules.audit import ChainReport, verify_chains
+from placet.rules.contracts import Tool
+from placet.rules.policy import Matrix
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+MEMORY = "memory:"
+"""The store that forgets everything with its process."""
+
+
+class Recovery(StrEnum):
+    """Who looks after stranded and unknown effects: the open gate itself, or the program when it says so."""
+
+    AUTOMATIC = "automatic"
+    MANUAL = "manual"
+
+
+def open_gate(
+    *,
+    tools: Iterable[Tool],
+    store: str | Path,
+    key: str | Path | None = None,
+    policy: PolicyEngine | None = None,
+    settings: GateSettings | None = None,
+    recovery: Recovery = Recovery.AUTOMATIC,
+    sinks: Sequence[AuditSink] | None = None,
+    metrics: CollectorRegistry | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> Opening:
+    """Prepare a gate. Enter the answer with `async with` for a `Gate`, or with `with` for a `SyncGate`.
+
+    Args:
+        tools: what may run, made with `placet.tool`.
+        store: the path of a SQLite file (made, with its key file, if absent), or `"memory:"`.
+        key: the key file; `<store>.key` if absent.
+        policy: the matrix if absent.
+        sinks: who else hears audit events; the `placet.audit` logger if absent.
+        metrics: a Prometheus registry to measure into; nothing is measured without one.
+
+    Raises:
+        ContractError: at once, if the tools cannot be registered together.
+        On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
+    """
+    return Opening(
+        registry=Registry(tools),
+        store=store,
+        key=None if key is None else Path(key),
+        policy=policy or Matrix(),
+        settings=settings or GateSettings(),
+        recovery=recovery,
+        sinks=tuple(sinks) if sinks is not None else (LogSink(),),
+        metrics=metrics,
+        clock=clock or SystemClock(),
+        ids=ids or RandomIds(),
+    )
+
+
+class Opening:
+    """A gate that can be entered, once."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        store: str | Path,
+        key: Path | None,
+        policy: PolicyEngine,
+        settings: GateSettings,
+        recovery: Recovery,
+        sinks: tuple[AuditSink, ...],
+        metrics: CollectorRegistry | None,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        self._registry = registry
+        self._where = store
+        self._key = key
+        self._policy = policy
+        self._settings = settings
+        self._recovery = recovery
+        self._sinks = sinks
+        self._metrics = metrics
+        self._clock = clock
+        self._ids = ids
+        self._open: _Running | None = None
+        self._thread: LoopThread | None = None
+
+    async def __aenter__(self) -> Gate:
+        if self._open is not None:
+            raise MisuseError("A gate is entered once; call placet.open again.")
+        self._open = self._run()
+        return self._open.gate
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            await self._open.close()
+
+    def __enter__(self) -> SyncGate:
+        self._thread = LoopThread()
+        try:
+            return SyncGate(self._thread.carry(self.__aenter__()), self._thread)
+        except BaseException:
+            self._thread.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread is not None:
+            self._thread.carry(self.__aexit__(kind, error, trace))
+            self._thread.close()
+
+    def _run(self) -> _Running:
+        """Put everything together, inside the event loop that will use it."""
+        meter = self._meter()
+        keys, store = open_store(self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter)
+        processes = LocalProcesses()
+        owner = processes.own_id()
+        chronicle = Chronicle(keys=keys, clock=self._clock)
+        herald = Herald(meter=meter, sinks=self._sinks)
+        transport = PythonTransport(self._registry.tools, meter=meter, grace_seconds=self._settings.grace_seconds)
+        dispatcher = Dispatcher(
+            registry=self._registry,
+            store=store,
+            transport=transport,
+            chronicle=chronicle,
+            herald=herald,
+            keys=keys,
+            clock=self._clock,
+            ids=self._ids,
+            settings=self._settings,
+            owner=owner,
+            count_settled=lambda state: meter.effect_settled(state=state),
+        )
+        reconciler = Reconciler(
+            store=store,
+            registry=self._registry,
+            transport=transport,
+            chronicle=chronicle,
+            herald=herald,
+            keys=keys,
+            ids=self._ids,
+            liveness=processes,
+            meter=meter,
+            settings=self._settings,
+        )
+        gate = Gate(
+            registry=self._registry,
+            store=store,
+            policy=self._policy,
+            transport=transport,
+            chronicle=chronicle,
+            herald=herald,
+            dispatcher=dispatcher,
+            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
+            desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
+            reconciler=reconciler,
+            clock=self._clock,
+            ids=self._ids,
+            meter=meter,
+            settings=self._settings,
+            linker=ChainLinker(keys),
+        )
+        keeper = Keeper(
+            store=store,
+            dispatcher=dispatcher,
+            reconciler=reconciler,
+            clock=SystemClock(),
+            settings=self._settings,
+            owner=owner,
+        )
+        keeper.start_heartbeat()
+        if self._recovery is Recovery.AUTOMATIC:
+            keeper.start_recovery()
+        return _Running(gate=gate, store=store, keeper=keeper, dispatcher=dispatcher, herald=herald)
+
+    def _meter(self) -> Meter:
+        if self._metrics is None:
+            return QuietMeter()
+        from placet.adapters.telemetry.metrics import PrometheusMeter
+
+        return PrometheusMeter(self._metrics, tools=tuple(self._registry.tools))
+
+
+class _Running:
+    """An open gate and what has to end with it, in this order."""
+
+    def __init__(self, *, gate: Gate, store: Store, keeper: Keeper, dispatcher: Dispatcher, herald: Herald) -> None:
+        self.gate = gate
+        self._store = store
+        self._keeper = keeper
+        self._dispatcher = dispatcher
+        self._herald = herald
+
+    async def close(self) -> None:
+        await self._keeper.stop()
+        await self._dispatcher.close()
+        await self._herald.close()
+        await self._store.close()
+
+
+def open_store(
+    where: str | Path,
+    *,
+    key: Path | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    meter: Meter | None = None,
+) -> tuple[KeyRing, Store]:
+    """A store and its keys. A new store makes its key file (mode 0600); an existing store without its key is refused.
+
+    Raises:
+        KeyMaterialError: the key is absent, exposed or another store's.
+        StoreError: the store cannot be opened.
+    """
+    clock, ids, meter = clock or SystemClock(), ids or RandomIds(), meter or QuietMeter()
+    writer = WriterId(ids.new_id("w"))
+    if str(where) == MEMORY:
+        keys = KeyRing.ephemeral()
+        return keys, MemoryStore(keys=keys, clock=clock, writer=writer, meter=meter)
+    from placet.adapters.stores.sqlite import SqliteStore
+
+    path = Path(where)
+    keys = _keys_for(path, key or key_path(path))
+    return keys, SqliteStore(path, keys=keys, clock=clock, writer=writer, meter=meter)
+
+
+def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[KeyRing, Store]:
+    """Like `open_store`, for looking at something that must be there.
+
+    Raises:
+        StoreMissing: there is no such file.
+    """
+    if not Path(where).exists():
+        raise StoreMissing(f"There is no store at {where}")
+    return open_store(where, key=key)
+
+
+def key_path(store: Path) -> Path:
+    """Where a store's key is looked for unless said otherwise."""
+    return store.with_name(store.name + ".key")
+
+
+def verify_audit(store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
+    """Hold the whole audit of a store against its chains, heads and, if given, anchors kept outside."""
+    return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors)
+
+
+def _keys_for(store: Path, key: Path) -> KeyRing:
+    if key.exists():
+        return load_key_file(key)
+    if store.exists():
+        raise KeyMaterialError(f"The store {store} exists, but its key does not: {key}")
+    if not store.parent.is_dir():
+        raise StoreMissing(f"The folder of the store does not exist: {store.parent}", hint="Make the folder first.")
+    return create_key_file(key)

@@ -1,0 +1,10 @@
+"""An on-call agent: it reads a recorded incident, finds the fault and asks for a ticket.
+
+    contracts      what each of its five tools accepts and answers
+    observations   the four reads, over an incident directory and a folder of runbooks
+    planner        the scripted investigator, and the same one when it believes what log lines tell it
+    evidence       how found text is shown to a model: as data
+    desk           the ticket desk, a process of its own; desk_client speaks to it
+
+`incident/` is a recording (CC0-1.0, see its README); `runbooks/` were written for this demo.
+"""

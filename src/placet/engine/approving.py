@@ -1,0 +1,206 @@
+"""Finds, verifies or asks for the approval of one exact call. Deciding is the desk's, spending is the claim's.
+
+A row of the database is believed only as far as its MACs carry it: the question as asked, the answer as signed, the
+sealed arguments as digested. Whatever does not hold is an alarm and a refusal, never an approval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from placet.engine.chronicle import Chronicle
+from placet.errors import KeyMaterialError
+from placet.model.approval import Approval, ApprovalState, Question
+from placet.model.audit import AuditOutcome, EventKind
+from placet.model.call import Call
+from placet.model.decision import Ask
+from placet.model.identifiers import ApprovalId
+from placet.model.ledger import Halted, NotYourRun, OverBudget, Recorded, SameAsk, Step
+from placet.ports.clock import IdSource
+from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.store import Store
+from placet.rules import approvals as rules
+from placet.rules import operations
+from placet.rules.approvals import Misfit
+from placet.rules.canonical import canonical_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The question has been asked; nobody has answered yet. `is_new`: asked just now, and recorded with the asking."""
+
+    approval: Approval
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedBefore:
+    """A person has refused exactly this; the refusal stands for the rest of the run."""
+
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """What is on record does not hold."""
+
+    approval: Approval
+    misfit: Misfit
+
+
+Finding = Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Halted
+
+
+class Approver:
+    """The approvals of one store, as the gate needs them."""
+
+    def __init__(self, *, store: Store, keys: Keys, chronicle: Chronicle, ids: IdSource) -> None:
+        self._store = store
+        self._keys = keys
+        self._chronicle = chronicle
+        self._ids = ids
+
+    async def adopted(self, call: Call, ask: Ask) -> Call:
+        """The same wish under a new call id is the same proposal: take the id and key it was asked under.
+
+        Where the contract or the caller named the operation itself, its name already says what is the same.
+        """
+        if call.operation_key != operations.call_key(call.run_id, call.call_id):
+            return call
+        for approval in await self._store.same_ask(self._same(call, ask)):
+            is_open = approval.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
+            if is_open and verify(approval, self._keys) is None and not await self._retired(approval):
+                return replace(call, call_id=approval.question.call_id, operation_key=approval.question.operation_key)
+        return call
+
+    async def approval_for(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
+        """The approval that authorises this dispatch, verified; or where the question stands."""
+        for approval in await self._store.same_ask(self._same(call, ask)):
+            if (altered := verify(approval, self._keys)) is not None:
+                return Suspect(approval=approval, misfit=altered)
+            if await self._retired(approval):
+                continue
+            match approval.state:
+                case ApprovalState.PENDING if approval.question.dispatch_number == dispatch_number:
+                    return Waiting(approval=approval, is_new=False)
+                case ApprovalState.DENIED:
+                    return RefusedBefore(approval=approval)
+                case ApprovalState.APPROVED:
+                    now = await self._store.now()
+                    problem = rules.misfit(approval, call, ask, dispatch_number=dispatch_number, now=now)
+                    if problem is None:
+                        return approval
+                case _:
+                    pass
+            await self._withdraw(approval)  # it was asked for another contract or dispatch; ask anew
+        return await self._ask(call, ask, step, dispatch_number=dispatch_number)
+
+    async def _ask(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
+        question = await self._question(call, ask, dispatch_number=dispatch_number)
+        mac = self._keys.mac(KeyPurpose.APPROVAL, rules.question_form(question))
+        facts = self._chronicle.of_call(call, ask)
+        facts["approval_id"] = question.approval_id
+        events = (
+            *self._chronicle.pair(facts, AuditOutcome.APPROVAL_REQUIRED, attempt=call.first_attempt),
+            self._chronicle.event(EventKind.APPROVAL_ASKED, facts, expires_at=question.decide_by),
+        )
+        same = self._same(call, ask)
+        answer = await self._store.ask(question, mac, same, step=step, events=events)
+        match answer:
+            case Approval():
+                return Waiting(approval=answer, is_new=answer.question.approval_id == question.approval_id)
+            case Recorded():
+                raise AssertionError("a store answers a question with its approval")
+            case _:
+                return answer
+
+    async def _question(self, call: Call, ask: Ask, *, dispatch_number: int) -> Question:
+        now = await self._store.now()
+        approval_id = ApprovalId(self._ids.new_id("apr"))
+        return Question(
+            approval_id=approval_id,
+            tenant=call.principal.tenant,
+            environment=call.principal.environment,
+            subject=call.principal.subject,
+            on_behalf_of=rules.on_behalf_of(call.principal),
+            request_id=call.request_id,
+            run_id=call.run_id,
+            call_id=call.call_id,
+            tool=call.contract.name,
+            tool_version=call.contract.version,
+            contract_digest=call.contract.digest,
+            argument_digest=call.argument_digest,
+            resource=call.resource,
+            operation_key=call.operation_key,
+            dispatch_number=dispatch_number,
+            purpose=call.contract.purpose,
+            policy_version=ask.policy_version,
+            reasons=ask.reasons,
+            requirement=ask.requirement.kind,
+            lifetime_seconds=ask.requirement.lifetime_seconds,
+            asked_at=now,
+            decide_by=now + timedelta(seconds=ask.requirement.decide_within_seconds),
+            nonce=self._ids.new_id("n"),
+            sealed_arguments=self._keys.seal(
+                call.canonical_arguments, bound_to=question_binding(call.principal.tenant, approval_id)
+            ),
+        )
+
+    async def _retired(self, approval: Approval) -> bool:
+        """Whether its clock has run out; the row then says so from now on."""
+        if not rules.is_overdue(approval, now=await self._store.now()):
+            return False
+        facts = self._chronicle.of_question(approval.question)
+        event = self._chronicle.event(EventKind.APPROVAL_EXPIRED, facts)
+        await self._store.retire(approval, ApprovalState.EXPIRED, events=(event,))
+        return True
+
+    async def _withdraw(self, approval: Approval) -> None:
+        state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
+        facts = self._chronicle.of_question(approval.question)
+        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="no_longer_fits")
+        await self._store.retire(approval, state, events=(event,))
+
+    def _same(self, call: Call, ask: Ask) -> SameAsk:
+        is_named = call.operation_key != operations.call_key(call.run_id, call.call_id)
+        return SameAsk(
+            tenant=call.principal.tenant,
+            subject=call.principal.subject,
+            run_id=call.run_id,
+            tool=call.contract.name,
+            argument_digest=call.argument_digest,
+            policy_version=ask.policy_version,
+            operation_key=call.operation_key if is_named else None,
+        )
+
+
+def verify(approval: Approval, keys: Keys) -> Misfit | None:
+    """What in the row was altered; None if question, answer and stored arguments are as they were written."""
+    question, answer, signature = approval.question, approval.answer, approval.signature
+    if not keys.is_authentic(KeyPurpose.APPROVAL, rules.question_form(question), approval.question_mac):
+        return Misfit.QUESTION_FORGED
+    needs_answer = approval.state not in (ApprovalState.PENDING, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN)
+    if needs_answer and (answer is None or signature is None):
+        return Misfit.SIGNATURE_MISSING
+    if answer is not None and (
+        signature is None or not keys.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(question, answer), signature)
+    ):
+        return Misfit.SIGNATURE_FORGED
+    return None if stored_arguments(question, keys) is not None else Misfit.ARGUMENTS_FORGED
+
+
+def stored_arguments(question: Question, keys: Keys) -> bytes | None:
+    """The canonical arguments of a question, if they are the ones its digest names."""
+    try:
+        canonical = keys.unseal(
+            question.sealed_arguments, bound_to=question_binding(question.tenant, question.approval_id)
+        )
+    except KeyMaterialError:
+        return None
+    return canonical if operations.argument_digest(question.tool, canonical) == question.argument_digest else None
+
+
+def question_binding(tenant: str, approval_id: str) -> bytes:
+    """What a question's sealed arguments are bound to: moved to another row they do not open."""
+    return canonical_bytes([1, "question", tenant, approval_id])

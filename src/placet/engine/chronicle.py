@@ -1,0 +1,244 @@
+"""Writes what happened as audit events: who, what, when, and of the data only its shape and a keyed fingerprint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from placet.errors import BoundaryUnavailable
+from placet.model.approval import Approval, Question
+from placet.model.audit import AuditEvent, AuditOutcome, EventKind, Summary
+from placet.model.call import Call
+from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
+from placet.model.decision import Ask, Decision, Deny
+from placet.model.effect import Effect
+from placet.model.json import JsonValue
+from placet.model.principal import Principal
+from placet.ports.clock import Clock
+from placet.ports.keys import KeyPurpose, Keys
+from placet.rules.summaries import fingerprint_text, summary
+
+_CLOCKLESS = datetime(1970, 1, 1, tzinfo=UTC)
+"""What events carry while the clock fails: the pair still closes, and says so."""
+NOBODY = "unknown"
+
+
+class Chronicle:
+    """Builds events; stores write them."""
+
+    def __init__(self, *, keys: Keys, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._key_id = keys.mac(KeyPurpose.AUDIT_FINGERPRINT, b"").key_id
+
+    def now(self) -> datetime:
+        """The clock's instant in UTC.
+
+        Raises:
+            BoundaryUnavailable: the clock raised, or does not know its zone; a decision without time is none (B054).
+        """
+        instant = self._read_clock()
+        if instant is None:
+            raise BoundaryUnavailable("The clock cannot be read.", code="clock_failed")
+        return instant
+
+    def _read_clock(self) -> datetime | None:
+        try:
+            instant = self._clock.now()
+            if type(instant) is datetime and type(instant.tzinfo) is type(UTC):
+                return instant.astimezone(UTC)
+        except BaseException:
+            return None
+        return None
+
+    # ------------------------------------------------------------ facts
+
+    def of_call(self, call: Call, decision: Decision | None, approval: Approval | None = None) -> dict[str, Any]:
+        """The fields that all events of one call share."""
+        facts = self.of_principal(call.principal)
+        facts.update(_contract_facts(call.contract))
+        facts.update(
+            request_id=call.request_id,
+            run_id=call.run_id,
+            call_id=call.call_id,
+            purpose=call.contract.purpose,
+            operation=self.fingerprint(call.principal.tenant, call.operation_key),
+            arguments=_summary(call.arguments),
+            arguments_fingerprint=self._value_fingerprint(call.principal.tenant, call.arguments),
+        )
+        if decision is not None:
+            facts.update(
+                decision=_word(decision) if approval is None else "allow_after_approval",
+                reasons=decision.reasons,
+                policy_version=decision.policy_version,
+            )
+        if approval is not None and approval.answer is not None:
+            facts.update(
+                approval_id=approval.question.approval_id,
+                decided_by=approval.answer.decided_by,
+                decided_at=approval.answer.decided_at,
+                expires_at=approval.answer.expires_at,
+            )
+        return facts
+
+    def of_effect(self, effect: Effect) -> dict[str, Any]:
+        """The fields of an event about a ledger row whose call is long gone."""
+        return {
+            "tenant": effect.tenant,
+            "subject": effect.subject,
+            "key_id": self._key_id,
+            "run_id": effect.run_id,
+            "call_id": effect.call_id,
+            "tool": effect.tool,
+            "tool_version": effect.tool_version,
+            "policy_version": effect.policy_version,
+            "decision": effect.decision,
+            "approval_id": effect.approval_id,
+            "operation": self.fingerprint(effect.tenant, effect.operation_key),
+            "attempt": effect.attempt,
+            "fence": effect.fence,
+        }
+
+    def of_question(self, question: Question) -> dict[str, Any]:
+        """The fields of an event about an approval. The subject is the requester."""
+        return {
+            "tenant": question.tenant,
+            "subject": question.subject,
+            "key_id": self._key_id,
+            "on_behalf_of": question.on_behalf_of,
+            "environment": question.environment,
+            "request_id": question.request_id,
+            "run_id": question.run_id,
+            "call_id": question.call_id,
+            "tool": question.tool,
+            "tool_version": question.tool_version,
+            "policy_version": question.policy_version,
+            "approval_id": question.approval_id,
+            "reasons": question.reasons,
+            "purpose": question.purpose,
+            "operation": self.fingerprint(question.tenant, question.operation_key),
+        }
+
+    def of_principal(self, principal: Principal) -> dict[str, Any]:
+        if type(principal) is not Principal or not principal.is_well_formed():
+            return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id}
+        giver = principal.on_behalf_of
+        return {
+            "tenant": principal.tenant,
+            "subject": principal.subject,
+            "key_id": self._key_id,
+            "roles": tuple(sorted(role.value for role in principal.roles)),
+            "on_behalf_of": giver.subject if giver is not None else None,
+            "environment": principal.environment,
+        }
+
+    def of_rejected(
+        self,
+        principal: Principal,
+        *,
+        request_id: str,
+        run_id: str,
+        call_id: str,
+        name: str | None,
+        contract: Contract | None,
+    ) -> dict[str, Any]:
+        """The fields of an event about something that never became a call; only substitutes for what was wrong."""
+        facts = self.of_principal(principal)
+        facts.update(request_id=request_id, run_id=run_id, call_id=call_id, arguments=Summary())
+        if contract is not None:
+            facts.update(_contract_facts(contract))
+        else:
+            facts["tool"] = UNKNOWN_TOOL_LABEL
+            if name is not None:
+                facts["rejected_name"] = self.fingerprint(facts["tenant"], name)
+        return facts
+
+    # ------------------------------------------------------------ events
+
+    def event(self, kind: EventKind, facts: dict[str, Any], **more: Any) -> AuditEvent:
+        instant = self._read_clock()
+        if instant is None:
+            more.setdefault("detail", "clock_failed")
+        return AuditEvent(kind=kind, at=instant or _CLOCKLESS, **{**facts, **more})
+
+    def started(self, facts: dict[str, Any], *, attempt: int, fence: int = 0) -> AuditEvent:
+        return self.event(EventKind.STARTED, facts, attempt=attempt, fence=fence)
+
+    def completed(
+        self,
+        facts: dict[str, Any],
+        outcome: AuditOutcome,
+        *,
+        attempt: int,
+        fence: int = 0,
+        seconds: float = 0.0,
+        detail: str | None = None,
+        error_type: str | None = None,
+        effect_state: str | None = None,
+        result: JsonValue = None,
+        has_result: bool = False,
+    ) -> AuditEvent:
+        more: dict[str, Any] = {}
+        if has_result:
+            more["result"] = _summary(result)
+            more["result_fingerprint"] = self._value_fingerprint(facts["tenant"], result)
+        return self.event(
+            EventKind.COMPLETED,
+            facts,
+            outcome=outcome,
+            attempt=attempt,
+            fence=fence,
+            duration_ms=round(max(0.0, seconds) * 1000.0, 3),
+            detail=detail,
+            error_type=error_type,
+            effect_state=effect_state,
+            **more,
+        )
+
+    def pair(
+        self,
+        facts: dict[str, Any],
+        outcome: AuditOutcome,
+        *,
+        attempt: int,
+        fence: int = 0,
+        detail: str | None = None,
+        error_type: str | None = None,
+    ) -> tuple[AuditEvent, AuditEvent]:
+        """Started and completed of a proposal that was answered without an attempt."""
+        return (
+            self.started(facts, attempt=attempt, fence=fence),
+            self.completed(facts, outcome, attempt=attempt, fence=fence, detail=detail, error_type=error_type),
+        )
+
+    def fingerprint(self, tenant: str, text: str) -> str:
+        """Keyed per tenant, so that equal texts of two tenants differ."""
+        message = b"%s\x00%s" % (tenant.encode(), text.encode("utf-8", "surrogatepass"))
+        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, message).value
+
+    def _value_fingerprint(self, tenant: str, value: object) -> str:
+        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, tenant.encode() + b"\x00" + fingerprint_text(value)).value
+
+
+def _contract_facts(contract: Contract) -> dict[str, Any]:
+    return {
+        "tool": contract.name,
+        "tool_version": contract.version,
+        "permission": contract.permission,
+        "risk": contract.risk.value,
+        "effect_class": contract.effect_class.value,
+    }
+
+
+def _summary(value: object) -> Summary:
+    return Summary(**summary(value))
+
+
+def _word(decision: Decision) -> str:
+    match decision:
+        case Deny():
+            return "deny"
+        case Ask():
+            return "ask"
+        case _:
+            return "allow"

@@ -1,0 +1,609 @@
+"""One proposal, or a batch, to its outcome: bind, decide, ask the ledger, ask a person, dispatch.
+
+Nothing here raises but the caller's own cancellation, after the attempt is closed, and misuse of the API. A fault of
+store, policy, clock or keys before dispatch is a refusal; after it, the outcome is Unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from placet.engine import replies
+from placet.engine.approving import Approver, Finding, RefusedBefore, Suspect, Waiting
+from placet.engine.chronicle import Chronicle
+from placet.engine.desk import Desk
+from placet.engine.dispatch import Dispatcher, InDoubt, Warrant
+from placet.engine.herald import Herald
+from placet.engine.reconciler import Reconciler
+from placet.engine.registry import Registry
+from placet.engine.settings import GateSettings
+from placet.errors import InvalidProposal, MisuseError, PlacetError, ProtocolRejected
+from placet.model.approval import Approval
+from placet.model.audit import AuditEvent, AuditOutcome, EventKind
+from placet.model.call import Call
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL, Contract
+from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.effect import Effect
+from placet.model.identifiers import CallId, PolicyVersion, RequestId, RunId
+from placet.model.ledger import Claimed, Halted, Held, NotUsable, NotYourRun, OverBudget, Recorded, Step, Voided
+from placet.model.outcome import NotRun, Outcome, Refused
+from placet.model.principal import Principal, is_identity
+from placet.model.proposal import Proposal
+from placet.ports.clock import Clock, IdSource
+from placet.ports.meter import Meter
+from placet.ports.policy import PolicyEngine
+from placet.ports.store import Store
+from placet.ports.transport import Transport
+from placet.ports.waiting import raise_owed_cancellation
+from placet.rules import lifecycle, operations, proposals
+from placet.rules import policy as policy_rules
+from placet.rules.audit import ChainReport, Linker, verify_chains
+from placet.rules.policy import READ_EFFECTS_SCOPE
+
+_FIRST_LOOK_SECONDS = 0.005
+_LONGEST_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """What all proposals of one submission share; the server's word, not the model's."""
+
+    principal: Principal
+    run_id: RunId
+    request_id: RequestId
+    caller_key: str | None
+    deadline: float
+
+
+class Gate:
+    """Stands between proposals and tools. Use it from one event loop; open it with `placet.open`.
+
+    Attributes:
+        desk: where people see and decide approvals.
+        reconciler: where unknown effects are settled.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        store: Store,
+        policy: PolicyEngine,
+        transport: Transport,
+        chronicle: Chronicle,
+        herald: Herald,
+        dispatcher: Dispatcher,
+        approver: Approver,
+        desk: Desk,
+        reconciler: Reconciler,
+        clock: Clock,
+        ids: IdSource,
+        meter: Meter,
+        settings: GateSettings,
+        linker: Linker,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._policy = policy
+        self._transport = transport
+        self._chronicle = chronicle
+        self._herald = herald
+        self._dispatcher = dispatcher
+        self._approver = approver
+        self._clock = clock
+        self._ids = ids
+        self._meter = meter
+        self._settings = settings
+        self._linker = linker
+        self.desk = desk
+        self.reconciler = reconciler
+
+    # ------------------------------------------------------------ entrances
+
+    async def submit(
+        self,
+        proposal: object,
+        *,
+        principal: Principal,
+        run: str,
+        request_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Outcome:
+        """One proposal to its outcome.
+
+        Args:
+            proposal: a `Proposal` or a plain dict of call_id, tool, arguments[, version, attempt]; untrusted.
+            principal: who acts; from authentication, never from the proposal.
+            run: the conversation or job the call belongs to; call ids are unique within it.
+            idempotency_key: names the operation if the contract does not; asking twice under it is asking once.
+            timeout_seconds: how long to wait in all; the settings' `call_seconds` if absent.
+
+        Returns:
+            One of the outcomes; asking again with the same proposal never acts twice.
+
+        Raises:
+            asyncio.CancelledError: the caller was cancelled; the attempt has been closed.
+            MisuseError: the keyword arguments have no meaning; nothing ran.
+        """
+        session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
+        outcomes = await self._batch([proposal], session, stop_on_failure=False)
+        await raise_owed_cancellation()
+        return outcomes[0]
+
+    async def submit_all(
+        self,
+        batch: Sequence[object],
+        *,
+        principal: Principal,
+        run: str,
+        request_id: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> tuple[Outcome, ...]:
+        """All proposals of one model turn, in order; one outcome each, whatever becomes of the others.
+
+        A malformed member, or a call id that occurs twice, stops the whole batch before anything in it runs.
+        """
+        session = self._session(principal, run, request_id, None, timeout_seconds)
+        outcomes = await self._batch(list(batch), session, stop_on_failure=False)
+        await raise_owed_cancellation()
+        return outcomes
+
+    async def submit_until_failure(
+        self,
+        batch: Sequence[object],
+        *,
+        principal: Principal,
+        run: str,
+        request_id: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Like `submit_all`, but after the first outcome that is no success the rest are `NotRun`."""
+        session = self._session(principal, run, request_id, None, timeout_seconds)
+        outcomes = await self._batch(list(batch), session, stop_on_failure=True)
+        await raise_owed_cancellation()
+        return outcomes
+
+    def tools_for(self, principal: Principal) -> tuple[Contract, ...]:
+        """The tools this principal may see. Seeing is not yet being allowed."""
+        return tuple(
+            contract
+            for contract in self._registry
+            if (contract.allowed_tenants is None or principal.tenant in contract.allowed_tenants)
+            and self._policy.is_listed(contract, principal)
+        )
+
+    async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:
+        """What policy would say, without running, asking or recording anything; an outcome if it makes no call."""
+        session = self._session(principal, run, None, None, None)
+        try:
+            return await self._decide(self._bind(proposals.read_proposal(proposal), session))
+        except InvalidProposal as error:
+            return replies.invalid(error, call_id=proposals.audit_substitutes(proposal)[0], contract=None)
+
+    def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
+        """Hold the store's whole audit against its chains, its heads and, if given, anchors kept outside."""
+        return verify_chains(self._store.chained(), self._store.heads(), self._linker, anchors=anchors)
+
+    @property
+    def store(self) -> Store:
+        """The store, for looking; whoever writes to it goes around the gate."""
+        return self._store
+
+    # ------------------------------------------------------------ batch
+
+    async def _batch(self, raw: list[object], session: _Session, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
+        """The protocol of the whole batch is checked before anything in it runs (B006, B008)."""
+        checked, rejected = self._read_all(raw)
+        if rejected:
+            return await self._reject_batch(raw, rejected, session)
+        outcomes: list[Outcome] = []
+        for index, proposal in enumerate(checked):
+            outcome = await self._one(proposal, session)
+            outcomes.append(outcome)
+            is_spent = isinstance(outcome, Refused) and outcome.code == "budget_exhausted"
+            if is_spent or (stop_on_failure and not outcome.is_success):
+                rest = checked[index + 1 :]
+                return (*outcomes, *(self._not_run(later.call_id, later.tool) for later in rest))
+        return tuple(outcomes)
+
+    def _read_all(self, raw: list[object]) -> tuple[list[Proposal], dict[int, ProtocolRejected]]:
+        checked: list[Proposal] = []
+        rejected: dict[int, ProtocolRejected] = {}
+        seen: set[CallId] = set()
+        for index, item in enumerate(raw):
+            try:
+                proposal = proposals.read_proposal(item)
+            except ProtocolRejected as error:
+                rejected[index] = error
+                continue
+            if proposal.call_id in seen and not rejected:
+                rejected[index] = ProtocolRejected("two calls share one id", error_type="DuplicateToolCallId")
+            seen.add(proposal.call_id)
+            checked.append(proposal)
+        if len(raw) > proposals.MAX_BATCH and not rejected:
+            rejected[proposals.MAX_BATCH] = ProtocolRejected(f"a batch has at most {proposals.MAX_BATCH} calls")
+        return checked, rejected
+
+    async def _reject_batch(
+        self, raw: list[object], rejected: dict[int, ProtocolRejected], session: _Session
+    ) -> tuple[Outcome, ...]:
+        outcomes: list[Outcome] = []
+        for index, item in enumerate(raw):
+            call_id, name, attempt = proposals.audit_substitutes(item)
+            if index in rejected:
+                outcomes.append(await self._invalid(rejected[index], session, call_id, name, attempt, None))
+            else:
+                outcomes.append(self._not_run(call_id, name))
+        return tuple(outcomes)
+
+    def _not_run(self, call_id: str, name: str | None) -> NotRun:
+        tool = name if name is not None and self._registry.knows(name) else "unknown"
+        return replies.not_run(call_id=call_id, tool=tool)
+
+    # ------------------------------------------------------------ the path of one call
+
+    async def _one(self, proposal: Proposal, session: _Session) -> Outcome:
+        """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer."""
+        try:
+            call = self._bind(proposal, session)
+        except InvalidProposal as error:
+            contract = self._contract_of(proposal)
+            return await self._invalid(error, session, proposal.call_id, proposal.tool, proposal.attempt, contract)
+        try:
+            if type(session.principal) is not Principal or not session.principal.is_well_formed():
+                return await self._refuse(call, None, "denied", reasons=("principal_malformed",))
+            decision = await self._decide(call)
+            self._meter.decided(decision=type(decision).__name__.lower())
+            match decision:
+                case Deny():
+                    return await self._refuse(call, decision, "denied", reasons=decision.reasons)
+                case Allow() if not call.is_recorded:
+                    return await self._read(call, decision, session)
+                case Allow():
+                    return await self._dispatch(call, decision, session)
+                case Ask():
+                    return await self._ask(call, decision, session)
+        except PlacetError as fault:  # store, clock or keys failed before anything was sent
+            return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
+
+    def _bind(self, proposal: Proposal, session: _Session) -> Call:
+        """A proposal becomes a call: exact tool, checked arguments, digest and key.
+
+        Raises:
+            InvalidProposal: nothing ran, and nothing was decided.
+        """
+        tool = self._registry.require(proposal.tool, proposal.version)
+        contract = tool.contract
+        if proposal.attempt + contract.retry.max_attempts - 1 > MAX_ATTEMPTS_PER_CALL:
+            raise ProtocolRejected("the attempt leaves no room for retries below 100")
+        arguments, canonical = tool.check_arguments(proposal.arguments)
+        return Call(
+            contract=contract,
+            principal=session.principal,
+            request_id=session.request_id,
+            run_id=session.run_id,
+            call_id=proposal.call_id,
+            reply_to=proposal.call_id,
+            first_attempt=proposal.attempt,
+            arguments=arguments,
+            canonical_arguments=canonical,
+            argument_digest=operations.argument_digest(contract.name, canonical),
+            fingerprint=operations.fingerprint(contract.name, canonical),
+            operation_key=operations.operation_key(
+                contract,
+                arguments,
+                session.principal,
+                run_id=session.run_id,
+                call_id=proposal.call_id,
+                caller_key=session.caller_key,
+            ),
+            resource=operations.resource(contract, arguments),
+            is_recorded=contract.effect_class.is_write
+            or session.caller_key is not None
+            or operations.is_business_key(contract),
+        )
+
+    async def _decide(self, call: Call) -> Decision:
+        """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
+        try:
+            async with asyncio.timeout(self._policy.timeout_seconds):
+                decision: object = await self._policy.decide(call)
+        except Exception:  # whatever a policy raises means no leave
+            decision = None
+        if type(decision) is not Allow and type(decision) is not Ask and type(decision) is not Deny:
+            return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
+        return policy_rules.effective(decision, call)
+
+    async def _read(self, call: Call, decision: Allow, session: _Session) -> Outcome:
+        if not self._transport.has_room(call.contract.name):
+            return await self._refuse(call, decision, "capacity")
+        return await self._dispatcher.read(call, self._warrant(call, decision, session, expected_fence=0))
+
+    async def _ask(self, call: Call, decision: Ask, session: _Session) -> Outcome:
+        """Deny came first; now the ledger answers; only a new dispatch needs a person.
+
+        A read that needs a person is kept in the ledger too, so that its approval is spent once.
+        """
+        call = replace(await self._approver.adopted(call, decision), is_recorded=True)
+        while True:
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            answer = lifecycle.ledger_answer(call, known)
+            if not isinstance(answer, lifecycle.MayDispatch):
+                outcome = await self._from_ledger(call, decision, answer, session)
+                if outcome is None:
+                    continue
+                return outcome
+            number = answer.expected_fence
+            asked = (
+                replace(decision, reasons=(*decision.reasons, "may_act_twice")) if answer.may_act_twice else decision
+            )
+            step = self._step(call, asked, session)
+            found = await self._approver.approval_for(call, asked, step, dispatch_number=number)
+            if isinstance(found, Approval):
+                return await self._dispatch(call, asked, session, approval=found, expected_fence=number)
+            return await self._not_approved(call, asked, found)
+
+    async def _not_approved(self, call: Call, ask: Ask, found: Finding) -> Outcome:
+        """Nobody has approved: say where the question stands."""
+        match found:
+            case Waiting(approval=approval, is_new=is_new):
+                if not is_new:
+                    facts = self._chronicle.of_call(call, ask)
+                    facts["approval_id"] = approval.question.approval_id
+                    word = AuditOutcome.APPROVAL_REQUIRED
+                    events = self._chronicle.pair(facts, word, attempt=call.first_attempt)
+                    await self._record_step(events, call, ask)
+                return replies.awaiting(call, approval)
+            case RefusedBefore(approval=approval):
+                words = approval.answer.reason if approval.answer is not None else None
+                return await self._refuse(call, ask, "approval_denied", reasons=ask.reasons, words=words or None)
+            case Suspect(approval=approval, misfit=misfit):
+                facts = self._chronicle.of_question(approval.question)
+                alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
+                await self._store.record((alarm,))
+                self._herald.durable((alarm,))
+                return await self._refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
+            case OverBudget() | NotYourRun() | Halted():
+                return await self._dispatcher.step_refused(call, found)
+            case Approval():
+                raise AssertionError("an approval is dispatched")
+
+    async def _dispatch(
+        self,
+        call: Call,
+        decision: Decision,
+        session: _Session,
+        *,
+        approval: Approval | None = None,
+        expected_fence: int = 0,
+    ) -> Outcome:
+        """Claim and perform; where the row is held, answer from the ledger or try again with the fence it has."""
+        if not self._transport.has_room(call.contract.name):
+            return await self._refuse(call, decision, "capacity")
+        while True:
+            warrant = self._warrant(call, decision, session, expected_fence=expected_fence, approval=approval)
+            claimed = await self._claim_and_perform(call, warrant)
+            if claimed is not None:
+                return claimed
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            answer = lifecycle.ledger_answer(call, known)
+            if not isinstance(answer, lifecycle.MayDispatch):
+                outcome = await self._from_ledger(call, decision, answer, session)
+                if outcome is not None:
+                    return outcome
+            elif approval is not None or answer.may_act_twice:
+                return await self._ask_again(call, decision, session)
+            else:
+                expected_fence = answer.expected_fence
+
+    async def _ask_again(self, call: Call, decision: Decision, session: _Session) -> Outcome:
+        """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
+        requirement = decision.requirement if isinstance(decision, Ask) else Requirement()
+        ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
+        return await self._ask(call, ask, session)
+
+    async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:
+        """The outcome, or None if somebody else holds the row."""
+        answer, dispatch = await self._dispatcher.claim(call, warrant)
+        match answer:
+            case Claimed():
+                return await self._dispatcher.perform(dispatch)
+            case Held():
+                return None
+            case NotUsable():
+                return await self._refuse(call, warrant.decision, "denied", reasons=("approval_not_usable",))
+            case OverBudget() | NotYourRun() | Halted():
+                return await self._dispatcher.step_refused(call, answer)
+            case Voided() | InDoubt():
+                return replies.unknown(call)
+
+    # ------------------------------------------------------------ what the ledger knows
+
+    async def _from_ledger(
+        self, call: Call, decision: Decision, answer: lifecycle.LedgerAnswer, session: _Session
+    ) -> Outcome | None:
+        """Answer from the record; None when a running operation has ended and the ledger should be asked anew."""
+        match answer:
+            case lifecycle.MayDispatch():
+                return None
+            case _ if not self._may_know(call, answer.effect):
+                return await self._known(call, decision, session, AuditOutcome.DENIED, "operation_of_another", None)
+            case lifecycle.AlreadyDone(effect=effect):
+                return await self._known(call, decision, session, AuditOutcome.REPLAYED, "replayed", effect)
+            case lifecycle.NobodyKnows():
+                return await self._known(call, decision, session, AuditOutcome.UNKNOWN, "effect_unknown", None)
+            case lifecycle.OtherOperation():
+                return await self._known(call, decision, session, AuditOutcome.CONFLICT, "operation_conflict", None)
+            case lifecycle.WornOut():
+                return await self._known(call, decision, session, AuditOutcome.DENIED, "attempts_exhausted", None)
+            case lifecycle.StillRunning(effect=effect):
+                if await self._ended(effect, session):
+                    return None
+                return await self._known(call, decision, session, AuditOutcome.CONFLICT, "in_progress", None)
+
+    async def _known(
+        self, call: Call, decision: Decision, session: _Session, word: AuditOutcome, code: str, done: Effect | None
+    ) -> Outcome:
+        """Record that a known operation was asked for again, and answer."""
+        facts = self._chronicle.of_call(call, decision)
+        events = self._chronicle.pair(facts, word, attempt=call.first_attempt, detail=code)
+        answer = await self._store.record(events, step=self._step(call, decision, session))
+        if not isinstance(answer, Recorded):
+            return await self._dispatcher.step_refused(call, answer)
+        self._herald.durable(events)
+        match code:
+            case "replayed" if done is not None:
+                result, unavailable = self._dispatcher.result_of(call, done)
+                return replies.replayed(call, result, unavailable=unavailable)
+            case "effect_unknown":
+                return replies.unknown(call)
+            case "operation_conflict":
+                return replies.conflict(call)
+            case "in_progress":
+                return replies.in_progress(call)
+            case _:
+                return replies.refused_call(call, code)
+
+    def _may_know(self, call: Call, effect: Effect) -> bool:
+        """Details go to the operation's own principal and to holders of `effects.read`; to nobody else (DESIGN 10)."""
+        return effect.subject == call.principal.subject or READ_EFFECTS_SCOPE in call.principal.scopes
+
+    async def _ended(self, effect: Effect, session: _Session) -> bool:
+        """Wait, within the caller's patience, for a running operation to leave `dispatched`."""
+        pause = _FIRST_LOOK_SECONDS
+        while (left := session.deadline - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(pause, left))
+            current = await self._store.effect(effect.tenant, effect.operation_key)
+            if current is None or current.state is not effect.state or current.fence != effect.fence:
+                return True
+            pause = min(pause * 2, _LONGEST_LOOK_SECONDS)
+        return False
+
+    # ------------------------------------------------------------ refusals
+
+    async def _refuse(
+        self,
+        call: Call,
+        decision: Decision | None,
+        code: str,
+        *,
+        reasons: tuple[str, ...] = (),
+        words: str | None = None,
+    ) -> Refused:
+        """A recorded refusal. It counts as a step of the run like every proposal."""
+        facts = self._chronicle.of_call(call, decision)
+        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
+        await self._record_step(events, call, decision)
+        return replies.refused_call(call, code, reasons=reasons, words=words)
+
+    async def _invalid(
+        self,
+        error: InvalidProposal,
+        session: _Session,
+        call_id: CallId,
+        name: str | None,
+        attempt: int,
+        contract: Contract | None,
+    ) -> Outcome:
+        """A recorded rejection, with substitutes for whatever was not of valid form (B009, B010)."""
+        error_type = (
+            error.error_type
+            if isinstance(error, ProtocolRejected)
+            else _INVALID_TYPES.get(error.code, "ValidationError")
+        )
+        facts = self._chronicle.of_rejected(
+            session.principal,
+            request_id=session.request_id,
+            run_id=session.run_id,
+            call_id=call_id,
+            name=name,
+            contract=contract,
+        )
+        events = self._chronicle.pair(
+            facts, AuditOutcome.VALIDATION, attempt=attempt, detail=error.code, error_type=error_type
+        )
+        try:
+            await self._store.record(events)
+        except PlacetError as fault:
+            tool = contract.name if contract is not None else "unknown"
+            return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=(fault.code,))
+        self._herald.durable(events)
+        return replies.invalid(error, call_id=call_id, contract=contract)
+
+    async def _record_step(self, events: tuple[AuditEvent, ...], call: Call, decision: Decision | None) -> None:
+        version = decision.policy_version if decision is not None else self._policy.version
+        step = Step(
+            tenant=call.principal.tenant,
+            run_id=call.run_id,
+            call_id=call.reply_to,
+            subject=call.principal.subject,
+            policy_version=version,
+            max_steps=self._settings.max_steps,
+        )
+        answer = await self._store.record(events, step=step)
+        if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
+            await self._store.record(events)
+        self._herald.durable(events)
+
+    # ------------------------------------------------------------ small things
+
+    def _session(
+        self,
+        principal: Principal,
+        run: str,
+        request_id: str | None,
+        idempotency_key: str | None,
+        timeout_seconds: float | None,
+    ) -> _Session:
+        if not is_identity(run):
+            raise MisuseError("run= names the conversation or job: text of 1 to 128 characters.")
+        if request_id is not None and not is_identity(request_id):
+            raise MisuseError("request_id= is text of 1 to 128 characters.")
+        if idempotency_key is not None and not is_identity(idempotency_key):
+            raise MisuseError("idempotency_key= is text of 1 to 128 characters.")
+        patience = self._settings.call_seconds if timeout_seconds is None else timeout_seconds
+        if type(patience) not in (int, float) or not 0 < patience < float("inf"):
+            raise MisuseError("timeout_seconds= is a finite number above zero.")
+        return _Session(
+            principal=principal,
+            run_id=RunId(run),
+            request_id=RequestId(request_id or self._ids.new_id("req")),
+            caller_key=idempotency_key,
+            deadline=self._clock.monotonic() + patience,
+        )
+
+    def _warrant(
+        self,
+        call: Call,
+        decision: Decision,
+        session: _Session,
+        *,
+        expected_fence: int,
+        approval: Approval | None = None,
+    ) -> Warrant:
+        return Warrant(
+            decision=decision,
+            approval=approval,
+            expected_fence=expected_fence,
+            step=self._step(call, decision, session),
+            deadline=session.deadline,
+        )
+
+    def _step(self, call: Call, decision: Decision, session: _Session) -> Step:
+        return Step(
+            tenant=call.principal.tenant,
+            run_id=session.run_id,
+            call_id=call.reply_to,
+            subject=call.principal.subject,
+            policy_version=decision.policy_version,
+            max_steps=self._settings.max_steps,
+        )
+
+    def _contract_of(self, proposal: Proposal) -> Contract | None:
+        return self._registry.tools[proposal.tool].contract if self._registry.knows(proposal.tool) else None
+
+
+_INVALID_TYPES = {"unknown_tool": "UnknownTool", "unknown_tool_version": "UnknownTool"}

@@ -1,0 +1,67 @@
+"""Signs of life and looking after the lost, while a gate is open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from placet.engine.dispatch import Dispatcher
+from placet.engine.reconciler import Reconciler
+from placet.engine.settings import GateSettings
+from placet.errors import PlacetError
+from placet.model.identifiers import OwnerId
+from placet.ports.clock import Clock
+from placet.ports.store import Store
+
+_log = logging.getLogger("placet.keeper")
+
+
+class Keeper:
+    """Two rounds: a heartbeat three times per lease while something is in flight, and a recovery now and then."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        dispatcher: Dispatcher,
+        reconciler: Reconciler,
+        clock: Clock,
+        settings: GateSettings,
+        owner: OwnerId,
+    ) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._reconciler = reconciler
+        self._clock = clock
+        self._settings = settings
+        self._owner = owner
+        self._rounds: list[asyncio.Task[None]] = []
+
+    def start_heartbeat(self) -> None:
+        self._rounds.append(asyncio.get_running_loop().create_task(self._beat(), name="placet-heartbeat"))
+
+    def start_recovery(self) -> None:
+        self._rounds.append(asyncio.get_running_loop().create_task(self._recover(), name="placet-recovery"))
+
+    async def stop(self) -> None:
+        for task in self._rounds:
+            task.cancel()
+        await asyncio.gather(*self._rounds, return_exceptions=True)
+        self._rounds.clear()
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.lease_seconds / 3)
+            if self._dispatcher.in_flight:
+                try:
+                    await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
+                except PlacetError as fault:
+                    _log.warning("heartbeat failed", extra={"code": fault.code})
+
+    async def _recover(self) -> None:
+        while True:
+            try:
+                await self._reconciler.recover()
+            except PlacetError as fault:
+                _log.warning("recovery failed", extra={"code": fault.code})
+            await self._clock.sleep(self._settings.recovery_seconds)

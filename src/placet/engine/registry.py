@@ -1,0 +1,56 @@
+"""The tools that exist. Frozen at start; names are looked up exactly, never guessed, trimmed, folded or reflected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from placet.errors import ContractError, UnknownTool
+from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
+from placet.rules.contracts import Tool
+
+
+class Registry:
+    """Contracts with their handlers, by name.
+
+    Raises:
+        ContractError: something that is not a tool, two tools of one name, or the reserved name `unknown`.
+    """
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        by_name: dict[str, Tool] = {}
+        for tool in tools:
+            if type(tool) is not Tool:
+                raise ContractError("Only tools made with placet.tool can be registered.")
+            name = tool.contract.name
+            if name == UNKNOWN_TOOL_LABEL:
+                raise ContractError("The name 'unknown' stands for tools that do not exist.", tool=name)
+            if name in by_name:
+                raise ContractError(f"Two tools are named {name!r}.", tool=name)
+            by_name[name] = tool
+        self._tools = MappingProxyType(by_name)
+
+    def require(self, name: str, version: str | None) -> Tool:
+        """The tool of exactly this name, in this version if one is given.
+
+        Raises:
+            UnknownTool: there is none; nothing ran.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise UnknownTool("There is no tool of that name.")
+        if version is not None and version != tool.contract.version:
+            raise UnknownTool(
+                "The tool exists in another version.", code="unknown_tool_version", tool=tool.contract.name
+            )
+        return tool
+
+    def knows(self, name: str) -> bool:
+        return name in self._tools
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def __iter__(self) -> Iterator[Contract]:
+        return (tool.contract for tool in self._tools.values())

@@ -1,0 +1,204 @@
+"""The sentences that go back to a proposer: what happened and what to do next, never data.
+
+One function per outcome, so that every front door and every path says the same thing in the same words.
+"""
+
+from __future__ import annotations
+
+from placet.errors import InvalidArguments, PlacetError, ProtocolRejected
+from placet.model.approval import Approval
+from placet.model.call import Call
+from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
+from placet.model.identifiers import ApprovalId
+from placet.model.json import JsonValue
+from placet.model.outcome import (
+    AwaitingApproval,
+    Conflict,
+    Failed,
+    InProgress,
+    Invalid,
+    NotRun,
+    Refused,
+    Replayed,
+    Succeeded,
+    TimedOut,
+    Unknown,
+)
+
+_REFUSALS = {
+    "denied": "Policy does not allow this call. Asking again will not help; tell the user.",
+    "approval_denied": "A person refused this call. Do not ask for it again; tell the user.",
+    "approval_suspect": "The approval on record does not hold. Nothing ran; an operator has to look at it.",
+    "operation_of_another": "This operation belongs to somebody else. Nothing ran.",
+    "budget_exhausted": "This run has used its steps. Nothing ran; report what you have so far.",
+    "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
+    "not_your_run": "There is no such run.",
+    "stopped": "An operator has stopped this for now. Nothing ran; ask again later.",
+    "capacity": "Earlier calls of this tool have not come back. Nothing ran; ask again later.",
+    "boundary_unavailable": "The call could not be decided or recorded, so nothing ran. Ask again later.",
+}
+
+
+def invalid(error: PlacetError, *, call_id: str, contract: Contract | None) -> Invalid:
+    """For a proposal that made no call."""
+    tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
+    if isinstance(error, InvalidArguments):
+        names = ", ".join(contract.argument_names) if contract is not None else ""
+        message = f"The arguments break the contract of {tool}. Correct the named members and ask again."
+        if any(problem == "extra_forbidden" for _, problem in error.problems):
+            message += f" The accepted members are: {names or 'none'}."
+        return Invalid(call_id=call_id, tool=tool, code=error.code, message=message, problems=error.problems)
+    if isinstance(error, ProtocolRejected):
+        message = f"This is not a usable tool call: {error.reason}."
+    else:
+        message = "There is no such tool here. Use only the tools you were given, by their exact names."
+    return Invalid(call_id=call_id, tool=tool, code=error.code, message=message)
+
+
+def truncated(*, call_id: str, contract: Contract | None) -> Invalid:
+    tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
+    message = "Your turn was cut off before the call was complete. Send a shorter one."
+    return Invalid(call_id=call_id, tool=tool, code="truncated", message=message)
+
+
+def refused(
+    code: str,
+    *,
+    call_id: str,
+    tool: str,
+    reasons: tuple[str, ...] = (),
+    words: str | None = None,
+    call: Call | None = None,
+) -> Refused:
+    return Refused(
+        call_id=call_id,
+        tool=tool,
+        code=code,
+        message=_REFUSALS[code],
+        reasons=reasons,
+        words=words,
+        operation_key=call.operation_key if call is not None else None,
+    )
+
+
+def refused_call(call: Call, code: str, *, reasons: tuple[str, ...] = (), words: str | None = None) -> Refused:
+    return refused(code, call_id=call.reply_to, tool=call.contract.name, reasons=reasons, words=words, call=call)
+
+
+def awaiting(call: Call, approval: Approval) -> AwaitingApproval:
+    return AwaitingApproval(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="approval_required",
+        message=(
+            "Nothing ran yet: a person has to approve exactly this call. It has been asked for; do not change or "
+            "repeat it otherwise. Ask again, unchanged, after the decision."
+        ),
+        operation_key=call.operation_key,
+        approval_id=ApprovalId(approval.question.approval_id),
+    )
+
+
+def succeeded(call: Call, result: JsonValue) -> Succeeded:
+    return Succeeded(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="succeeded",
+        message="Done.",
+        operation_key=call.operation_key,
+        result=result,
+    )
+
+
+def performed_without_result(call: Call, reason: str) -> Succeeded:
+    return Succeeded(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="performed_result_unavailable",
+        message="It was performed, but its result cannot be shown. Do not repeat it.",
+        operation_key=call.operation_key,
+        result=None,
+        result_unavailable=reason,
+    )
+
+
+def replayed(call: Call, result: JsonValue, *, unavailable: str | None) -> Replayed:
+    message = "It had been done before; this is the recorded result. Nothing ran again."
+    if unavailable is not None:
+        message = "It had been done before; its result cannot be shown. Nothing ran again."
+    return Replayed(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="replayed",
+        message=message,
+        operation_key=call.operation_key,
+        result=result,
+        result_unavailable=unavailable,
+    )
+
+
+def in_progress(call: Call) -> InProgress:
+    return InProgress(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="in_progress",
+        message="The same operation is running. Do not start it another way; ask again later for its result.",
+        operation_key=call.operation_key,
+    )
+
+
+def conflict(call: Call) -> Conflict:
+    return Conflict(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="operation_conflict",
+        message="This operation is on record with other arguments. Nothing ran; use a new operation for a new wish.",
+        operation_key=call.operation_key,
+    )
+
+
+def timed_out(call: Call) -> TimedOut:
+    return TimedOut(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="timed_out",
+        message="The tool did not answer in time. It only reads, so it may be asked again.",
+        operation_key=call.operation_key,
+    )
+
+
+def failed(call: Call, *, code: str, words: str | None = None, retry_after_seconds: float | None = None) -> Failed:
+    sentence = {
+        "tool_rejected": "The tool refused the request and changed nothing.",
+        "remote_busy": "The remote system was too busy and changed nothing. Ask again later.",
+        "not_sent": "The request could not be sent, so nothing happened. Ask again later.",
+        "result_broken": "The tool's answer broke its contract and was withheld.",
+    }.get(code, "The tool failed; nothing was changed.")
+    return Failed(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code=code,
+        message=sentence,
+        operation_key=call.operation_key,
+        words=words or None,
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def unknown(call: Call) -> Unknown:
+    return Unknown(
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        code="effect_unknown",
+        message=(
+            "It cannot be told whether this was performed. Do not repeat it, and do not try it another way; it will "
+            "be reconciled. Tell the user so."
+        ),
+        operation_key=call.operation_key,
+    )
+
+
+def not_run(*, call_id: str, tool: str) -> NotRun:
+    return NotRun(
+        call_id=call_id, tool=tool, code="not_run", message="Another call of this batch stopped it before this one ran."
+    )

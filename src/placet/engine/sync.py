@@ -1,0 +1,92 @@
+"""The gate for programs without an event loop: calls are carried to one loop in one thread, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from placet.engine.desk import Desk
+from placet.engine.gate import Gate
+from placet.engine.reconciler import Reconciler
+
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
+Inner = TypeVar("Inner")
+
+
+class LoopThread:
+    """An event loop of its own; `carry` runs a coroutine there and waits for its value."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="placet-loop", daemon=True)
+        self._thread.start()
+
+    def carry(self, work: Coroutine[Any, Any, Value]) -> Value:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # an interrupted caller has its attempt closed, as a cancelled task has
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Carrier:
+    def __init__(self, inner: Any, thread: LoopThread) -> None:
+        self._inner = inner
+        self._thread = thread
+
+
+def _carried(
+    method: Callable[Concatenate[Inner, Parameters], Coroutine[Any, Any, Value]],
+) -> Callable[Concatenate[Any, Parameters], Value]:
+    """The same method with the same parameters, waited for."""
+
+    def call(carrier: _Carrier, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:
+        return carrier._thread.carry(method(carrier._inner, *args, **kwargs))
+
+    call.__doc__ = method.__doc__
+    call.__name__ = method.__name__
+    return call
+
+
+class SyncDesk(_Carrier):
+    """`Desk`, waited for."""
+
+    pending = _carried(Desk.pending)
+    listed = _carried(Desk.listed)
+    show = _carried(Desk.show)
+    approve = _carried(Desk.approve)
+    deny = _carried(Desk.deny)
+    withdraw = _carried(Desk.withdraw)
+
+
+class SyncReconciler(_Carrier):
+    """`Reconciler`, waited for."""
+
+    recover = _carried(Reconciler.recover)
+    settle_by_person = _carried(Reconciler.settle_by_person)
+    effects = _carried(Reconciler.effects)
+
+
+class SyncGate(_Carrier):
+    """`Gate`, waited for. May be used from any number of threads."""
+
+    submit = _carried(Gate.submit)
+    submit_all = _carried(Gate.submit_all)
+    submit_until_failure = _carried(Gate.submit_until_failure)
+    explain = _carried(Gate.explain)
+
+    def __init__(self, gate: Gate, thread: LoopThread) -> None:
+        super().__init__(gate, thread)
+        self.desk = SyncDesk(gate.desk, thread)
+        self.reconciler = SyncReconciler(gate.reconciler, thread)
+        self.tools_for = gate.tools_for
+        self.verify_audit = gate.verify_audit

@@ -1,0 +1,312 @@
+"""Every failure placet raises, its stable code, and whether the tool may have acted.
+
+    PlacetError
+    ├── ConfigurationError            start-up: nothing can run yet
+    │   ├── ContractError             a tool's promise cannot be accepted
+    │   └── KeyMaterialError          a key file is absent, unreadable or does not fit its store
+    ├── MisuseError                   the API was called in a way that means nothing
+    ├── InvalidProposal               the model's words do not make a call
+    │   ├── ProtocolRejected          not a proposal at all
+    │   ├── UnknownTool               no such contract, or not this version
+    │   └── InvalidArguments          the arguments break the contract
+    ├── CallRefused                   a call that may not run
+    │   ├── PermissionDenied          policy, or a person, said no            (PermissionError)
+    │   ├── ApprovalRequired          a person has not answered yet           (PermissionError)
+    │   ├── BudgetExhausted           a limit of the run is reached           (RuntimeError)
+    │   └── BoundaryUnavailable       placet itself cannot decide or record
+    ├── OperationConflict             the operation key names another call
+    ├── OperationInProgress           the same operation is running
+    ├── ExecutionError                the tool was started
+    │   ├── ToolFailed                it ended without acting, or it is a read
+    │   ├── ToolTimedOut              a read passed its deadline
+    │   └── EffectUnknown             we cannot tell whether it acted
+    ├── NotFound                      no such object in your tenant
+    ├── DecisionRefused               this person may not decide this, or not any more
+    ├── StoreError
+    │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
+    │   ├── StoreUnavailable          nothing was committed
+    │   └── StoreInDoubt              a commit was asked for and not acknowledged
+    └── ToolError                     raised *by handlers*, to say what they know
+        ├── ToolRejected              the remote refused; nothing happened
+        ├── NotSent                   nothing left this process
+        └── RemoteStatus              an HTTP-like status came back
+
+Messages are fixed sentences plus names the server chose. They never hold an argument, a result
+or the text of a foreign exception, and never chain one (REQUIREMENTS B201, B202).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PlacetError(Exception):
+    """Base of everything placet raises.
+
+    Attributes:
+        code: stable, machine-readable name of the failure.
+        hint: the next step for whoever reads it; never data.
+        may_have_acted: whether the tool may have changed the world.
+        retryable: whether the same call may be asked again, unchanged, later.
+        tool: the registered tool concerned, if any.
+        attempt: the attempt concerned, if any.
+        status: an HTTP-like status the remote answered, if any.
+    """
+
+    code: str = "placet_error"
+    hint: str = ""
+    may_have_acted: ClassVar[bool] = False
+    retryable: bool = False
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        hint: str | None = None,
+        tool: str | None = None,
+        attempt: int | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message or type(self).__doc__ or self.code)
+        if code is not None:
+            self.code = code
+        if hint is not None:
+            self.hint = hint
+        self.tool = tool
+        self.attempt = attempt
+        self.status = status
+
+
+class ConfigurationError(PlacetError):
+    """The configuration cannot be used."""
+
+    code = "configuration_invalid"
+
+
+class ContractError(ConfigurationError):
+    """The tool cannot be registered as it is."""
+
+    code = "contract_invalid"
+
+
+class KeyMaterialError(ConfigurationError):
+    """The store's key is absent, unreadable or belongs to another store."""
+
+    code = "key_missing"
+    hint = "Put the key file back beside the store, or point --key at it. Without it the store stays closed."
+
+
+class MisuseError(PlacetError, TypeError):
+    """The API was called in a way that has no meaning."""
+
+    code = "misuse"
+
+
+class InvalidProposal(PlacetError):
+    """The proposal does not make a call."""
+
+    code = "invalid_proposal"
+
+
+class ProtocolRejected(InvalidProposal):
+    """The proposal is not an id, a tool name and arguments."""
+
+    code = "protocol_rejected"
+
+    def __init__(self, reason: str, *, error_type: str = "ProtocolRejected") -> None:
+        super().__init__(f"The proposal was rejected: {reason}.")
+        self.reason = reason
+        self.error_type = error_type
+
+
+class UnknownTool(InvalidProposal):
+    """No tool of that name and version is registered."""
+
+    code = "unknown_tool"
+
+
+class InvalidArguments(InvalidProposal):
+    """The arguments break the tool's contract.
+
+    Attributes:
+        reason: a fixed name of the rule that was broken, such as `duplicate_member`.
+        problems: up to 16 pairs of JSON pointer and fixed message; never a value.
+    """
+
+    code = "invalid_arguments"
+
+    def __init__(self, reason: str, *, path: str = "", problems: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(f"The arguments were refused: {reason.replace('_', ' ')}.")
+        self.reason = reason
+        self.problems = problems or ((path, reason),)
+
+
+class CallRefused(PlacetError):
+    """The call may not run."""
+
+    code = "refused"
+
+
+class PermissionDenied(CallRefused, PermissionError):
+    """Policy or a person refused the call."""
+
+    code = "denied"
+
+
+class ApprovalRequired(CallRefused, PermissionError):
+    """A person has to approve this exact call first."""
+
+    code = "approval_required"
+    retryable = True
+
+
+class BudgetExhausted(CallRefused, RuntimeError):
+    """A limit of the run is reached."""
+
+    code = "budget_exhausted"
+
+
+class BoundaryUnavailable(CallRefused):
+    """placet could not decide or record, so nothing was run."""
+
+    code = "boundary_unavailable"
+    retryable = True
+
+
+class OperationConflict(PlacetError):
+    """The operation key already names another call."""
+
+    code = "operation_conflict"
+
+
+class OperationInProgress(PlacetError):
+    """The same operation is running."""
+
+    code = "in_progress"
+    retryable = True
+
+
+class ExecutionError(PlacetError):
+    """The tool was started and did not succeed."""
+
+    code = "execution_failed"
+
+
+class ToolFailed(ExecutionError):
+    """The tool failed without acting."""
+
+    code = "tool_failed"
+
+
+class ToolTimedOut(ExecutionError):
+    """A read passed its deadline."""
+
+    code = "timed_out"
+    retryable = True
+
+
+class EffectUnknown(ExecutionError):
+    """The tool may have acted; it is not repeated until reconciled."""
+
+    code = "effect_unknown"
+    may_have_acted = True
+    hint = "Do not repeat the call. Reconcile the effect: placet effects reconcile."
+
+
+class NotFound(PlacetError, LookupError):
+    """There is no such object in your tenant."""
+
+    code = "not_found"
+
+
+class DecisionRefused(PlacetError, PermissionError):
+    """This decision cannot be taken, by this person or at this time."""
+
+    code = "decision_refused"
+
+
+class StoreError(PlacetError):
+    """The store cannot serve."""
+
+    code = "store_error"
+
+
+class StoreMissing(StoreError):
+    """There is no store at that place."""
+
+    code = "store_missing"
+    hint = "Create one with: placet init"
+
+
+class StoreNotWritable(StoreError):
+    """The store's folder or file cannot be written."""
+
+    code = "store_not_writable"
+    hint = "Give this user write permission on the store's folder, or choose another folder."
+
+
+class StoreTooNew(StoreError):
+    """The store was made by a newer placet."""
+
+    code = "store_too_new"
+    hint = "Upgrade placet on this machine before opening the store."
+
+
+class StoreCorrupt(StoreError):
+    """The store's file is not a placet store or is damaged."""
+
+    code = "store_corrupt"
+    hint = "Stop all writers, keep the file, and restore from a backup."
+
+
+class StoreUnavailable(StoreError):
+    """The store did not serve; nothing was committed."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreInDoubt(StoreError):
+    """A commit was asked for and its answer was lost; it may have happened."""
+
+    code = "store_in_doubt"
+
+
+class ToolError(PlacetError):
+    """Raised by a handler that knows what happened."""
+
+    code = "tool_error"
+
+
+class ToolRejected(ToolError):
+    """The remote system refused the request and changed nothing.
+
+    The message is shown to the model (at most 500 characters, escaped): put no secret in it.
+    """
+
+    code = "tool_rejected"
+
+
+class NotSent(ToolError):
+    """Nothing left this process, so nothing can have happened."""
+
+    code = "not_sent"
+    retryable = True
+
+
+class RemoteStatus(ToolError):
+    """The remote answered with an HTTP-like status that is not success.
+
+    429 says nothing was accepted. Any other status of a write leaves it open whether it acted.
+
+    Attributes:
+        retry_after: the remote's `Retry-After`, seconds or an HTTP date, as text; None if absent.
+    """
+
+    code = "remote_status"
+    may_have_acted = True
+
+    def __init__(self, status: int, *, retry_after: str | None = None) -> None:
+        super().__init__(f"The remote system answered with status {status}.", status=status)
+        self.retry_after = retry_after

@@ -1,0 +1,106 @@
+"""A person's signed answer for one exact call, with expiry, spent once.
+
+pending  → approved | denied | expired | withdrawn
+approved → spent | expired | revoked
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from placet.model.decision import RequirementKind
+from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, PolicyVersion, RequestId, RunId
+
+
+class ApprovalState(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    SPENT = "spent"
+    REVOKED = "revoked"
+
+
+class Verdict(StrEnum):
+    """The only two answers a person can give."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mac:
+    """A keyed signature and the id of the key that made it."""
+
+    key_id: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked: one exact call. Immutable once stored, and MACed as a whole.
+
+    Attributes:
+        dispatch_number: the fence the effect would get; a spare approval never fires a later dispatch.
+        lifetime_seconds: how long an approval stays usable after the decision.
+        decide_by: last instant at which it may still be decided, exclusive.
+        sealed_arguments: the canonical arguments, encrypted; what is shown and what executes.
+    """
+
+    approval_id: ApprovalId
+    tenant: str
+    environment: str
+    subject: str
+    on_behalf_of: str | None
+    request_id: RequestId
+    run_id: RunId
+    call_id: CallId
+    tool: str
+    tool_version: str
+    contract_digest: Digest
+    argument_digest: Digest
+    resource: str | None
+    operation_key: OperationKey
+    dispatch_number: int
+    purpose: str
+    policy_version: PolicyVersion
+    reasons: tuple[str, ...]
+    requirement: RequirementKind
+    lifetime_seconds: float
+    asked_at: datetime
+    decide_by: datetime
+    nonce: str
+    sealed_arguments: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A person's decision on one question.
+
+    Attributes:
+        digest_seen: the argument digest that was on the person's screen.
+        expires_at: the instant at which it is expired, not the last at which it is good.
+        reason: the person's words; data for the proposer, never an instruction.
+    """
+
+    verdict: Verdict
+    decided_by: str
+    decided_at: datetime
+    expires_at: datetime
+    digest_seen: Digest
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A stored question with whatever became of it. Authority is the signature, never the state column."""
+
+    question: Question
+    question_mac: Mac
+    state: ApprovalState
+    answer: Answer | None
+    signature: Mac | None
+    spent_at: datetime | None

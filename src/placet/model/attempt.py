@@ -1,0 +1,68 @@
+"""What is known when one invocation of a handler is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """The handler returned; the value is not checked yet."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The remote refused and changed nothing. `message` is model-safe, at most 500 characters."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """Nothing left this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The remote answered with a status that is not success."""
+
+    status: int
+    retry_after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """The handler raised something else.
+
+    Attributes:
+        error_type: a safe name, never foreign text.
+        is_transient: a timeout or connection fault of its own.
+    """
+
+    error_type: str
+    is_transient: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlinePassed:
+    """Our own deadline passed.
+
+    Attributes:
+        has_ended: the handler stopped within its grace.
+        late: what it said within its grace; it never turns the missed deadline into a success.
+    """
+
+    has_ended: bool
+    late: Returned | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerLeft:
+    """The caller was cancelled while the handler ran. `has_ended`: the handler stopped within its grace."""
+
+    has_ended: bool
+
+
+Report = Returned | Rejected | Unsent | Answered | Raised | DeadlinePassed | CallerLeft

@@ -1,0 +1,141 @@
+"""Immutable, chained statements of what was decided or done. No argument, no result, no foreign text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from placet.model.identifiers import WriterId
+
+
+class EventKind(StrEnum):
+    """What an event states. `started` and `completed` come in pairs, one pair per attempt."""
+
+    STARTED = "started"
+    COMPLETED = "completed"
+    APPROVAL_ASKED = "approval_asked"
+    APPROVAL_APPROVED = "approval_approved"
+    APPROVAL_DENIED = "approval_denied"
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_WITHDRAWN = "approval_withdrawn"
+    APPROVAL_SPENT = "approval_spent"
+    APPROVAL_SUSPECT = "approval_suspect"
+    DECISION_REFUSED = "decision_refused"
+    EFFECT_RECONCILED = "effect_reconciled"
+    RECONCILE_REFUSED = "reconcile_refused"
+    OVERRIDE_DECLARED = "override_declared"
+    STOPPED = "stopped"
+    RESUMED = "resumed"
+
+
+class AuditOutcome(StrEnum):
+    """How an attempt, or a decision that ended earlier, came out."""
+
+    VALIDATION = "validation"
+    DENIED = "denied"
+    APPROVAL_REQUIRED = "approval_required"
+    TIMEOUT = "timeout"
+    SUCCESS = "success"
+    REPLAYED = "replayed"
+    CONFLICT = "conflict"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Counts that say how a value was shaped, never what was in it. Source: REQUIREMENTS B116."""
+
+    field_count: int = 0
+    scalar_count: int = 0
+    collection_count: int = 0
+    redacted_field_count: int = 0
+    content_field_count: int = 0
+    identifier_field_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent:
+    """One statement. Its fields are fixed, and `rules.audit.check_event` checks their values.
+
+    Attributes:
+        at: the writer's clock, UTC.
+        tool: a registered name, or `unknown`.
+        rejected_name: keyed fingerprint of a name that is not registered.
+        operation: keyed fingerprint of the operation key, which may hold business data.
+        fence: dispatch number of the effect; 0 where there is none.
+        duration_ms: milliseconds, three decimals; 0 on `started`.
+        arguments_fingerprint, result_fingerprint: keyed, lossy; they correlate and decide nothing.
+        decided_by: the person who decided the approval, from its own sign-in.
+        detail: fixed code naming the rule or reason.
+        model_suggested: always true for a proposal: the wish was a model's, the leave was not.
+        key_id: the key of the fingerprints.
+    """
+
+    kind: EventKind
+    at: datetime
+    tenant: str
+    subject: str
+    key_id: str
+    roles: tuple[str, ...] = ()
+    on_behalf_of: str | None = None
+    environment: str | None = None
+    request_id: str | None = None
+    run_id: str | None = None
+    call_id: str | None = None
+    tool: str = "unknown"
+    tool_version: str | None = None
+    rejected_name: str | None = None
+    permission: str | None = None
+    risk: str | None = None
+    effect_class: str | None = None
+    attempt: int | None = None
+    fence: int = 0
+    outcome: AuditOutcome | None = None
+    error_type: str | None = None
+    detail: str | None = None
+    reasons: tuple[str, ...] = ()
+    decision: str | None = None
+    policy_version: str | None = None
+    approval_id: str | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    expires_at: datetime | None = None
+    purpose: str | None = None
+    operation: str | None = None
+    effect_state: str | None = None
+    arguments: Summary | None = None
+    arguments_fingerprint: str | None = None
+    result: Summary | None = None
+    result_fingerprint: str | None = None
+    duration_ms: float = 0.0
+    model_suggested: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedEvent:
+    """An event as stored: its canonical body, its place in its writer's chain, and the link that holds it there."""
+
+    writer: WriterId
+    sequence: int
+    body: bytes
+    link: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainHead:
+    """Where a writer's chain ends, MACed, so that a missing tail shows.
+
+    Attributes:
+        opened_after: the heads of the other writers when this chain began, as canonical JSON.
+        mac: over writer, sequence, link and opened_after.
+    """
+
+    writer: WriterId
+    sequence: int
+    link: str
+    opened_after: bytes
+    key_id: str
+    mac: str

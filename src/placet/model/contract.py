@@ -1,0 +1,170 @@
+"""What a tool promises: data, bound to one handler at registration and frozen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from placet.model.identifiers import Digest
+from placet.model.json import JsonObject
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+UNKNOWN_TOOL_LABEL = "unknown"
+"""What a name becomes in audit, metrics and logs when no contract bears it."""
+
+MAX_ATTEMPTS_PER_CALL = 100
+
+
+class Risk(StrEnum):
+    """How much harm a wrong call could do."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class EffectClass(StrEnum):
+    """What a call does to the world."""
+
+    READ = "read"
+    SENSITIVE_READ = "sensitive_read"
+    IDEMPOTENT_WRITE = "idempotent_write"
+    WRITE = "write"
+    IRREVERSIBLE = "irreversible"
+
+    @property
+    def is_write(self) -> bool:
+        return self not in (EffectClass.READ, EffectClass.SENSITIVE_READ)
+
+    @property
+    def repeats_safely(self) -> bool:
+        """Whether a second attempt with the same operation key changes nothing more."""
+        return self in (EffectClass.READ, EffectClass.SENSITIVE_READ, EffectClass.IDEMPOTENT_WRITE)
+
+
+class ApprovalMode(StrEnum):
+    """When a person has to be asked.
+
+    `never`: nobody can wave this tool through, so a policy that asks refuses instead.
+    """
+
+    NEVER = "never"
+    BY_POLICY = "by_policy"
+    ALWAYS = "always"
+
+
+class Isolation(StrEnum):
+    """Where the handler runs. A thread cannot be killed at its deadline; a coroutine can be cancelled."""
+
+    ASYNC = "async"
+    THREAD = "thread"
+
+
+class TextRule(StrEnum):
+    """Which control characters and model-template tokens argument text may carry.
+
+    `guarded` refuses them in every text of a write and in the names and paths of a read; `free` allows them.
+    U+0000 is refused everywhere.
+    """
+
+    GUARDED = "guarded"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently one call is attempted.
+
+    Attributes:
+        max_attempts: the first attempt included, 1 to 100.
+        initial_delay_seconds: longest wait before the second attempt; doubles for each further one.
+        max_delay_seconds: cap of the doubling. The actual wait is drawn evenly from zero to the bound.
+    """
+
+    max_attempts: int = 3
+    initial_delay_seconds: float = 0.25
+    max_delay_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """What placet may assume of the system behind a handler.
+
+    Attributes:
+        honours_key: a request with a known operation key does not act again.
+        key_retention_seconds: how long it remembers a key; None for ever.
+        refuses_late: it refuses a request that arrives after the deadline the request carries.
+        arrival_bound_seconds: a request acts within this time after it was sent, or never; None: no bound known.
+    """
+
+    honours_key: bool = False
+    key_retention_seconds: float | None = None
+    refuses_late: bool = False
+    arrival_bound_seconds: float | None = None
+
+    @property
+    def proves_absence(self) -> bool:
+        """Whether "absent" can be trusted enough to dispatch again without a person."""
+        return self.honours_key or self.refuses_late or self.arrival_bound_seconds is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTemplate:
+    """Names one business operation from validated arguments, e.g. `refund:{order_id}`.
+
+    Attributes:
+        text: the template as written; part of the key.
+        fields: the top-level argument names inside it, in order.
+    """
+
+    text: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """A tool's promise. Everything that decides meaning is in `digest`.
+
+    Attributes:
+        permission: the scope a principal needs; None needs none (reads only).
+        timeout_seconds: deadline of one attempt.
+        max_argument_bytes: bound of the canonical arguments.
+        max_result_bytes: bound of the canonical result.
+        max_depth: deepest nesting of arguments and result.
+        resource: what the call acts on, e.g. `ticket:{ticket_id}`; None if it has no name.
+        redact: top-level arguments that even the approver sees masked.
+        wide_fields: paths of integers beyond 2^53-1; `*` stands for any index or key.
+        argument_names: top-level names the arguments may have.
+        has_probe: whether a probe can tell what became of an unknown effect.
+        generic_executor_reason: why a shell-, SQL- or URL-like tool was let in; None for ordinary tools.
+    """
+
+    name: str
+    version: str
+    description: str
+    arguments_schema: JsonObject = field(hash=False)
+    result_schema: JsonObject = field(hash=False)
+    argument_names: tuple[str, ...]
+    effect_class: EffectClass
+    risk: Risk
+    permission: str | None
+    approval: ApprovalMode
+    isolation: Isolation
+    timeout_seconds: float
+    retry: RetryPolicy
+    remote: Remote
+    operation_key: KeyTemplate | None
+    resource: KeyTemplate | None
+    purpose: str
+    redact: frozenset[str]
+    wide_fields: frozenset[tuple[str, ...]]
+    allowed_tenants: frozenset[str] | None
+    text_rule: TextRule
+    max_argument_bytes: int
+    max_result_bytes: int
+    max_depth: int
+    has_probe: bool
+    generic_executor_reason: str | None
+    digest: Digest

@@ -1,0 +1,60 @@
+"""What policy answers about one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from placet.model.identifiers import PolicyVersion
+
+
+class RequirementKind(StrEnum):
+    """Whose answer an ask needs.
+
+    `confirm`: the person the agent acts for. `review`: somebody else who is entitled.
+    """
+
+    CONFIRM = "confirm"
+    REVIEW = "review"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """What an approval must look like.
+
+    Attributes:
+        lifetime_seconds: how long a given approval stays usable, from the decision.
+        decide_within_seconds: how long the question may wait for an answer.
+    """
+
+    kind: RequirementKind = RequirementKind.REVIEW
+    lifetime_seconds: float = 300.0
+    decide_within_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """The call may run. Reasons name the rules that decided."""
+
+    reasons: tuple[str, ...]
+    policy_version: PolicyVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """The call may not run, whoever approves it."""
+
+    reasons: tuple[str, ...]
+    policy_version: PolicyVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The call may run once a person has approved exactly this call."""
+
+    reasons: tuple[str, ...]
+    policy_version: PolicyVersion
+    requirement: Requirement
+
+
+Decision = Allow | Deny | Ask

@@ -1,0 +1,89 @@
+"""One intended change of the world: a row of the ledger.
+
+(none) | prepared | failed | reconciled_absent → dispatched        fence + 1
+dispatched → committed | failed | unknown
+unknown    → reconciled_committed | reconciled_absent
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, OwnerId, PolicyVersion, RunId, Token
+
+
+class EffectState(StrEnum):
+    PREPARED = "prepared"
+    DISPATCHED = "dispatched"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    RECONCILED_COMMITTED = "reconciled_committed"
+    RECONCILED_ABSENT = "reconciled_absent"
+
+    @property
+    def is_committed(self) -> bool:
+        return self in (EffectState.COMMITTED, EffectState.RECONCILED_COMMITTED)
+
+    @property
+    def may_be_dispatched(self) -> bool:
+        return self in (EffectState.PREPARED, EffectState.FAILED, EffectState.RECONCILED_ABSENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What the ledger knows of one operation. All instants are the store's clock, UTC.
+
+    Attributes:
+        subject: whose operation it is; only this principal, or one with `effects.read`, learns details.
+        fence: dispatch number; every change compares it, so a stale owner changes nothing.
+        attempts: attempts opened in all dispatches.
+        attempt: number of the attempt now or last open.
+        token: identity of the claim that holds the row.
+        lease_until: when others may take the row over.
+        send_by: after this instant no first byte leaves for the attempt.
+        arrival_bound_seconds: the contract's bound for a sent request to act; 0 if none is known.
+        ends_by_itself: whether the attempt is known to stop by its deadline (a cancelled coroutine), so that
+            `send_by` bounds it. Otherwise absence needs its end, or its owner's death, on record.
+        attempt_ended_at: when the attempt's own worker said it had ended.
+        probes: how often a probe looked without an answer.
+        sealed_arguments, sealed_result: canonical JSON, encrypted and bound to tenant and key.
+        result_digest: SHA-256 of the canonical result.
+        reason: fixed code saying why it is where it is.
+    """
+
+    tenant: str
+    operation_key: OperationKey
+    fingerprint: Digest
+    tool: str
+    tool_version: str
+    contract_digest: Digest
+    argument_digest: Digest
+    run_id: RunId
+    call_id: CallId
+    subject: str
+    policy_version: PolicyVersion
+    decision: str
+    approval_id: ApprovalId | None
+    state: EffectState
+    fence: int
+    attempts: int
+    attempt: int
+    token: Token
+    owner: OwnerId
+    lease_until: datetime
+    send_by: datetime
+    arrival_bound_seconds: float
+    ends_by_itself: bool
+    attempt_ended_at: datetime | None
+    probes: int
+    probe_after: datetime | None
+    sealed_arguments: bytes
+    sealed_result: bytes | None
+    result_digest: Digest | None
+    external_reference: str | None
+    reason: str | None
+    created_at: datetime
+    updated_at: datetime

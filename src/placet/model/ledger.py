@@ -1,0 +1,229 @@
+"""What the engine asks of a ledger, one transaction each, and what the ledger answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from placet.model.audit import AuditEvent
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import (
+    ApprovalId,
+    CallId,
+    Digest,
+    OperationKey,
+    OwnerId,
+    PolicyVersion,
+    RunId,
+    Token,
+)
+
+# ---------------------------------------------------------------- what the engine hands over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One proposal counted against its run; the same call id counts once."""
+
+    tenant: str
+    run_id: RunId
+    call_id: CallId
+    subject: str
+    policy_version: PolicyVersion
+    max_steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """One approval to be spent by a claim: the signature must still be the one that was verified."""
+
+    approval_id: ApprovalId
+    signature: str
+    event: AuditEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Take the operation for one dispatch.
+
+    Attributes:
+        expected_fence: the fence that was read; 0 for an operation the ledger does not know.
+        token: fresh for this claim, the same when the claim is repeated after a lost answer.
+        lease_seconds, send_window_seconds: from the store's now.
+        events: begin with the started event.
+    """
+
+    tenant: str
+    operation_key: OperationKey
+    fingerprint: Digest
+    tool: str
+    tool_version: str
+    contract_digest: Digest
+    argument_digest: Digest
+    run_id: RunId
+    call_id: CallId
+    subject: str
+    policy_version: PolicyVersion
+    decision: str
+    sealed_arguments: bytes
+    arrival_bound_seconds: float
+    ends_by_itself: bool
+    first_attempt: int
+    expected_fence: int
+    token: Token
+    owner: OwnerId
+    lease_seconds: float
+    send_window_seconds: float
+    spend: Spend | None
+    step: Step
+    events: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Close one attempt and open the next, inside one dispatch."""
+
+    tenant: str
+    operation_key: OperationKey
+    fence: int
+    attempt: int
+    lease_seconds: float
+    send_window_seconds: float
+    max_attempts: int
+    events: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Write how a dispatch ended. A repeat by the same token changes nothing and answers the same.
+
+    Attributes:
+        events: written with the change, the completed event among them.
+        late_events: written instead if the row was taken over meanwhile and this is the late truth.
+    """
+
+    tenant: str
+    operation_key: OperationKey
+    fence: int
+    token: Token
+    state: EffectState
+    reason: str
+    attempt_has_ended: bool
+    sealed_result: bytes | None
+    result_digest: Digest | None
+    external_reference: str | None
+    events: tuple[AuditEvent, ...]
+    late_events: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """Write the truth about an unknown effect.
+
+    Attributes:
+        fence: as read before the probe started.
+        looked_at: when the probe, or the person's look, started; absence needs it after the quiet end.
+        pause_seconds: how long a worker may pause between its guard and its first byte.
+    """
+
+    tenant: str
+    operation_key: OperationKey
+    fence: int
+    state: EffectState
+    looked_at: datetime
+    pause_seconds: float
+    reason: str
+    sealed_result: bytes | None
+    result_digest: Digest | None
+    external_reference: str | None
+    events: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameAsk:
+    """What makes two proposals the same question: principal, run, tool, arguments, policy.
+
+    `operation_key` narrows it where a caller named the operation itself.
+    """
+
+    tenant: str
+    subject: str
+    run_id: RunId
+    tool: str
+    argument_digest: Digest
+    policy_version: PolicyVersion
+    operation_key: OperationKey | None
+
+
+# ---------------------------------------------------------------- what the store answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The operation is ours for one dispatch; `effect` is the row as written."""
+
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The row is not what the claim expected; nothing was written. `effect` is the row as it is."""
+
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotUsable:
+    """The approval was spent, expired, revoked or altered since it was verified; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverBudget:
+    """The run has no step left; only the run's count was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotYourRun:
+    """The run belongs to another principal; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halted:
+    """An operator has stopped this tool, tenant, run or everything; nothing was written."""
+
+    scope: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voided:
+    """The token was voided after a lost answer; the claim can never land."""
+
+
+ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Halted | Voided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The events, and the step if one was given, are durable."""
+
+
+RecordAnswer = Recorded | OverBudget | NotYourRun | Halted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The change was made; `effect` is the row as it is. `is_news` is false if it had been made before."""
+
+    effect: Effect
+    is_news: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMoved:
+    """The row is another owner's, in another state, or may not move so; nothing changed."""
+
+    effect: Effect
+    reason: str
+
+
+MoveAnswer = Moved | NotMoved

@@ -1,0 +1,106 @@
+"""Who acts, for which tenant, and with what leave. Comes from the server, never from a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from placet.errors import MisuseError
+
+MAX_IDENTITY_CHARACTERS = 128
+
+
+class Role(StrEnum):
+    """What a principal is trusted with; a principal may hold several."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class Standing(StrEnum):
+    """How the principal signed in. Only a person's own sign-in may decide an approval."""
+
+    AGENT = "agent"
+    PERSON = "person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated identity.
+
+    Every identity is an exact `str` of 1 to 128 characters. Without a role a principal is a viewer.
+
+    Attributes:
+        subject: who acts, unique in the tenant.
+        tenant: the isolation boundary; nothing of another tenant exists for this principal.
+        roles: roles granted; the most permissive counts.
+        scopes: permissions granted, such as `ops.ticket.create`.
+        environment: where it acts, such as `production`; bound into approvals.
+        on_behalf_of: the principal that delegated; both must have leave, so delegation only narrows.
+
+    Raises:
+        MisuseError: an identity is not an exact string of that length.
+    """
+
+    subject: str
+    tenant: str
+    roles: frozenset[Role] = frozenset({Role.VIEWER})
+    scopes: frozenset[str] = frozenset()
+    environment: str = "production"
+    on_behalf_of: Principal | None = None
+    standing: Standing = Standing.AGENT
+
+    def __post_init__(self) -> None:
+        if not self.is_well_formed():
+            raise MisuseError(
+                f"A principal's identities are exact strings of 1 to {MAX_IDENTITY_CHARACTERS} characters, its roles "
+                "and scopes frozen sets, and a delegation stays in its tenant and environment."
+            )
+
+    def is_well_formed(self) -> bool:
+        """Whether every identity has its exact type and length; runs no foreign method."""
+        if not (is_identity(self.subject) and is_identity(self.tenant) and is_identity(self.environment)):
+            return False
+        if type(self.roles) is not frozenset or any(type(role) is not Role for role in self.roles):
+            return False
+        if type(self.scopes) is not frozenset or not all(is_identity(scope) for scope in self.scopes):
+            return False
+        if type(self.standing) is not Standing:
+            return False
+        giver = self.on_behalf_of
+        if giver is None:
+            return True
+        if type(giver) is not Principal or not giver.is_well_formed():
+            return False
+        return giver.tenant == self.tenant and giver.environment == self.environment
+
+    @classmethod
+    def agent(cls, subject: str, *, tenant: str, roles: tuple[str, ...] = (), scopes: tuple[str, ...] = ()) -> Self:
+        """An agent or service; it may propose and never decides."""
+        return cls(
+            subject=subject, tenant=tenant, roles=_roles(roles), scopes=frozenset(scopes), standing=Standing.AGENT
+        )
+
+    @classmethod
+    def person(cls, subject: str, *, tenant: str, roles: tuple[str, ...] = (), scopes: tuple[str, ...] = ()) -> Self:
+        """A human who signed in; may decide approvals it is entitled to."""
+        return cls(
+            subject=subject, tenant=tenant, roles=_roles(roles), scopes=frozenset(scopes), standing=Standing.PERSON
+        )
+
+
+def is_identity(value: object) -> bool:
+    """Whether `value` is an exact str of 1 to 128 encodable characters."""
+    if type(value) is not str or not 0 < len(value) <= MAX_IDENTITY_CHARACTERS:
+        return False
+    return value.isascii() or not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
+
+
+def _roles(names: tuple[str, ...]) -> frozenset[Role]:
+    try:
+        return frozenset(Role(name) for name in names) or frozenset({Role.VIEWER})
+    except ValueError:
+        pass
+    raise MisuseError(f"Roles are {', '.join(role.value for role in Role)}.")

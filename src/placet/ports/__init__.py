@@ -1,0 +1,1 @@
+"""What the engine needs from outside, in its own words: small protocols, each verb a whole step."""

@@ -1,0 +1,33 @@
+"""The question whether a call may run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from placet.model.call import Call
+from placet.model.contract import Contract
+from placet.model.decision import Decision
+from placet.model.identifiers import PolicyVersion
+from placet.model.principal import Principal
+
+
+class PolicyEngine(Protocol):
+    """Answers for every call anew. Whatever it raises, and any silence, is a deny.
+
+    Attributes:
+        timeout_seconds: how long one answer may take; None for an engine that never waits.
+    """
+
+    @property
+    def version(self) -> PolicyVersion: ...
+
+    @property
+    def timeout_seconds(self) -> float | None: ...
+
+    async def decide(self, call: Call) -> Decision:
+        """May this call run? Sees the validated arguments, never the raw ones."""
+        ...
+
+    def is_listed(self, contract: Contract, principal: Principal) -> bool:
+        """May this principal see the tool at all, whatever its arguments?"""
+        ...

@@ -1,0 +1,144 @@
+"""The durable truth: ledger, approvals, runs and audit, one unit of work.
+
+Every verb is one transaction: the state and the events that describe it are durable together when it returns, or
+neither is. All instants a verb writes are the store's clock. Every verb may raise:
+
+    StoreUnavailable: nothing was committed.
+    StoreInDoubt: a commit was asked for and its answer lost. Repeat the verb with the same token, or read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.ledger import (
+    Claim,
+    ClaimAnswer,
+    MoveAnswer,
+    Reconciliation,
+    RecordAnswer,
+    SameAsk,
+    Settlement,
+    Step,
+    Turn,
+)
+
+
+class Ledger(Protocol):
+    """Durable record of effects. Only the transitions of `rules.lifecycle` can be written."""
+
+    async def claim(self, claim: Claim) -> ClaimAnswer: ...
+
+    async def turn(self, turn: Turn) -> MoveAnswer: ...
+
+    async def settle(self, settlement: Settlement) -> MoveAnswer: ...
+
+    async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
+        """Make sure a claim with this token never lands; False if it has landed already."""
+        ...
+
+    async def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None: ...
+
+    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
+        """Newest change first; all tenants with None, for workers only."""
+        ...
+
+    async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
+        """Extend the leases of an owner's dispatched effects, never their `send_by`; how many it holds."""
+        ...
+
+    async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
+        """Dispatched effects whose lease is over."""
+        ...
+
+    async def take_over(self, effect: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
+        """Dispatched → unknown, if the lease is still over and the fence still the same."""
+        ...
+
+    async def due_for_probe(self, *, limit: int) -> tuple[Effect, ...]:
+        """Unknown effects whose next probe is due."""
+        ...
+
+    async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None: ...
+
+    async def owner_died(self, effect: Effect) -> None:
+        """Record, with proof, that the attempt of an unknown effect has ended."""
+        ...
+
+    async def reconcile(self, reconciliation: Reconciliation) -> MoveAnswer: ...
+
+
+class Approvals(Protocol):
+    """Questions and answers. Authority is in the signatures, which the engine makes and checks."""
+
+    async def ask(
+        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+    ) -> Approval | RecordAnswer:
+        """Store the question, unless the same is pending or approved: then answer with that one, events aside."""
+        ...
+
+    async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
+        """Approvals given for the same question, newest first: pending, approved and denied ones."""
+        ...
+
+    async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None: ...
+
+    async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]: ...
+
+    async def answer(
+        self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        """Pending → approved or denied, if it is still pending; the approval as it is afterwards."""
+        ...
+
+    async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
+        """Pending or approved → expired, withdrawn or revoked; the approval as it is afterwards."""
+        ...
+
+
+class Journal(Protocol):
+    """Runs, stops and audit."""
+
+    async def record(
+        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+    ) -> RecordAnswer:
+        """Make events durable; with a step, count it, and before a tool starts check stops, in one transaction."""
+        ...
+
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
+        """Halt `all`, `tenant:…`, `tool:…` or `run:tenant:…`; how many effects of it are still dispatched."""
+        ...
+
+    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None: ...
+
+    async def stops(self) -> tuple[str, ...]: ...
+
+    async def now(self) -> datetime:
+        """The store's clock."""
+        ...
+
+    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+        """Events by writer and sequence; the `newest` ones of a tenant for display."""
+        ...
+
+    def heads(self) -> tuple[ChainHead, ...]: ...
+
+    @property
+    def writer(self) -> WriterId: ...
+
+
+class Store(Ledger, Approvals, Journal, Protocol):
+    """Ledger, approvals, runs and audit in one database."""
+
+    @property
+    def commits(self) -> int:
+        """Durable commits made by this process so far."""
+        ...
+
+    async def close(self) -> None: ...

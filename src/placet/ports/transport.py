@@ -1,0 +1,31 @@
+"""Carries one attempt to whatever does the work, and reports what is known afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from placet.model.attempt import Report
+from placet.model.call import Call
+from placet.model.context import CallContext, ProbeAnswer, ProbeContext
+
+
+class Transport(Protocol):
+    """Runs attempts. Nothing it does raises, except cancellation of its caller after the attempt was ended."""
+
+    async def attempt(
+        self, call: Call, context: CallContext, *, timeout_seconds: float, when_late: Callable[[Report], None]
+    ) -> Report:
+        """Run the call's own handler once.
+
+        `when_late` hears the report of an attempt that went on after its deadline, if it ever ends.
+        """
+        ...
+
+    async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
+        """Ask the tool's probe what became of an effect; faults are `CannotTell`."""
+        ...
+
+    def has_room(self, tool: str) -> bool:
+        """Whether another attempt of this tool may start, given the threads that never came back."""
+        ...

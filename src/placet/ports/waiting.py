@@ -1,0 +1,49 @@
+"""Waiting that a cancelled caller cannot break off, and cancellation that is never lost.
+
+A step that was handed over (a commit, an attempt being ended) is waited for to its end. The cancellation that arrived
+meanwhile is owed: it is raised at the next ordinary wait, or by `raise_owed_cancellation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+
+async def whatever_happens(future: asyncio.Future[Any]) -> None:
+    """Wait until the future is done; the caller takes result or fault from it."""
+    task = asyncio.current_task()
+    owed = 0
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if future.cancelled():
+                break
+            owed += 1
+            if task is not None:
+                task.uncancel()
+        except BaseException:
+            break
+    for _ in range(owed):
+        owe_cancellation()
+
+
+def owe_cancellation() -> None:
+    """Have the current task cancelled at its next wait."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.cancel()
+
+
+async def raise_owed_cancellation() -> None:
+    """One wait, so that an owed cancellation is raised here."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await _OneTurn()
+
+
+class _OneTurn:
+    def __await__(self) -> Generator[None, None, None]:
+        yield

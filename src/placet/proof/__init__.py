@@ -1,0 +1,1 @@
+"""Evidence in the user's own hands."""

@@ -1,0 +1,1 @@
+"""Every decision, with no side effects: values in, values out."""

@@ -1,0 +1,178 @@
+"""What an approval binds, what is signed, who may decide, and when it fits.
+
+Authority is the signature. A state column says where an approval stands in its life; it grants nothing.
+Source: DESIGN section 9; REQUIREMENTS B042 to B069, H015 to H026.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from placet.model.approval import Answer, Approval, ApprovalState, Question, Verdict
+from placet.model.call import Call
+from placet.model.decision import Ask, RequirementKind
+from placet.model.principal import Principal, Standing
+from placet.rules.canonical import canonical_bytes, sha256_hex
+from placet.rules.policy import DECIDE_SCOPE
+
+FUTURE_SKEW_SECONDS = 30.0
+"""How far in the future a decision may lie by the reader's clock. Source: B053."""
+
+TRANSITIONS: frozenset[tuple[ApprovalState, ApprovalState]] = frozenset(
+    {
+        (ApprovalState.PENDING, ApprovalState.APPROVED),
+        (ApprovalState.PENDING, ApprovalState.DENIED),
+        (ApprovalState.PENDING, ApprovalState.EXPIRED),
+        (ApprovalState.PENDING, ApprovalState.WITHDRAWN),
+        (ApprovalState.APPROVED, ApprovalState.SPENT),
+        (ApprovalState.APPROVED, ApprovalState.EXPIRED),
+        (ApprovalState.APPROVED, ApprovalState.REVOKED),
+    }
+)
+
+
+class Misfit(StrEnum):
+    """Why an approval does not authorise a call. The first four are alarms: somebody altered a row."""
+
+    QUESTION_FORGED = "question_forged"
+    SIGNATURE_MISSING = "signature_missing"
+    SIGNATURE_FORGED = "signature_forged"
+    ARGUMENTS_FORGED = "arguments_forged"
+    OTHER_CALL = "other_call"
+    NOT_APPROVED = "not_approved"
+    NOT_ENTITLED = "not_entitled"
+    EXPIRED = "expired"
+    FROM_THE_FUTURE = "from_the_future"
+    OTHER_DISPATCH = "other_dispatch"
+
+    @property
+    def is_alarm(self) -> bool:
+        return self in (
+            Misfit.QUESTION_FORGED,
+            Misfit.SIGNATURE_MISSING,
+            Misfit.SIGNATURE_FORGED,
+            Misfit.ARGUMENTS_FORGED,
+        )
+
+
+def question_form(question: Question) -> bytes:
+    """The bytes a question's MAC covers: every field, in canonical form."""
+    return canonical_bytes(
+        {
+            "v": 1,
+            "approval_id": question.approval_id,
+            "tenant": question.tenant,
+            "environment": question.environment,
+            "subject": question.subject,
+            "on_behalf_of": question.on_behalf_of,
+            "request_id": question.request_id,
+            "run_id": question.run_id,
+            "call_id": question.call_id,
+            "tool": question.tool,
+            "tool_version": question.tool_version,
+            "contract_digest": question.contract_digest,
+            "argument_digest": question.argument_digest,
+            "resource": question.resource,
+            "operation_key": question.operation_key,
+            "dispatch_number": question.dispatch_number,
+            "purpose": question.purpose,
+            "policy_version": question.policy_version,
+            "reasons": list(question.reasons),
+            "requirement": question.requirement.value,
+            "lifetime_seconds": float(question.lifetime_seconds),
+            "asked_at": instant_text(question.asked_at),
+            "decide_by": instant_text(question.decide_by),
+            "nonce": question.nonce,
+            "sealed_arguments": sha256_hex("placet/sealed/1", question.sealed_arguments),
+        }
+    )
+
+
+def signed_form(question: Question, answer: Answer) -> bytes:
+    """The bytes an answer's signature covers: the whole question and every field of the answer."""
+    return canonical_bytes(
+        {
+            "v": 1,
+            "question": sha256_hex("placet/question/1", question_form(question)),
+            "verdict": answer.verdict.value,
+            "decided_by": answer.decided_by,
+            "decided_at": instant_text(answer.decided_at),
+            "expires_at": instant_text(answer.expires_at),
+            "digest_seen": answer.digest_seen,
+            "reason": answer.reason,
+        }
+    )
+
+
+def misfit(approval: Approval, call: Call, ask: Ask, *, dispatch_number: int, now: datetime) -> Misfit | None:
+    """Why this approval, whose MACs have been verified, does not authorise the call; None if it does.
+
+    The call's id and key are not compared here: the stored call is what executes, and the caller has adopted them.
+    """
+    question, answer = approval.question, approval.answer
+    same = (
+        question.tenant == call.principal.tenant
+        and question.environment == call.principal.environment
+        and question.subject == call.principal.subject
+        and question.on_behalf_of == on_behalf_of(call.principal)
+        and question.run_id == call.run_id
+        and question.tool == call.contract.name
+        and question.contract_digest == call.contract.digest
+        and question.argument_digest == call.argument_digest
+        and question.resource == call.resource
+        and question.purpose == call.contract.purpose
+        and question.policy_version == ask.policy_version
+        and question.requirement is ask.requirement.kind
+    )
+    if not same:
+        return Misfit.OTHER_CALL
+    if answer is None or approval.state is not ApprovalState.APPROVED or answer.verdict is not Verdict.APPROVE:
+        return Misfit.NOT_APPROVED
+    if answer.digest_seen != call.argument_digest:
+        return Misfit.OTHER_CALL
+    if answer.expires_at <= now:
+        return Misfit.EXPIRED
+    if answer.decided_at > now + timedelta(seconds=FUTURE_SKEW_SECONDS):
+        return Misfit.FROM_THE_FUTURE
+    if question.dispatch_number != dispatch_number:
+        return Misfit.OTHER_DISPATCH
+    return None
+
+
+def is_overdue(approval: Approval, *, now: datetime) -> bool:
+    """Whether a pending or approved one has passed its clock; at the instant itself it has."""
+    match approval.state:
+        case ApprovalState.PENDING:
+            return approval.question.decide_by <= now
+        case ApprovalState.APPROVED:
+            return approval.answer is None or approval.answer.expires_at <= now
+        case _:
+            return False
+
+
+def why_not_entitled(question: Question, person: Principal) -> str | None:
+    """Why this principal may not decide the question; None if it may. Asked when deciding.
+
+    Separation of duty: a review is never given by the requester or whoever the requester acts for.
+    """
+    if person.standing is not Standing.PERSON:
+        return "not_a_person"
+    match question.requirement:
+        case RequirementKind.CONFIRM:
+            return None if person.subject == question.on_behalf_of else "not_the_requesting_user"
+        case RequirementKind.REVIEW:
+            if person.subject in (question.subject, question.on_behalf_of):
+                return "own_request"
+            return None if DECIDE_SCOPE in person.scopes else "scope_missing"
+
+
+def on_behalf_of(principal: Principal) -> str | None:
+    return principal.on_behalf_of.subject if principal.on_behalf_of is not None else None
+
+
+def instant_text(instant: datetime) -> str:
+    """UTC, microseconds, one spelling per instant. The instant must know its zone."""
+    if instant.tzinfo is None:
+        raise ValueError("an instant must know its zone")
+    return instant.isoformat(timespec="microseconds")

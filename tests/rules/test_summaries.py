@@ -1,0 +1,283 @@
+"""Audit learns how values are shaped and whether two are the same, and nothing else."""
+
+import json
+from collections import UserDict
+from dataclasses import fields
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.model.audit import Summary
+from placet.rules.redaction import KeyRules
+from placet.rules.summaries import FINGERPRINT_PREFIX, fingerprint_text, summary
+
+MARKER = "LEAKED-7f3a91"
+TEXT = st.text("abs1:;[]dlp", max_size=4)
+JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.integers(0, 2), st.floats(allow_nan=False), TEXT
+    ).filter(lambda value: value not in (float("inf"), -float("inf"))),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+class Thrown(BaseException):
+    """Not an Exception: a guard that catches those alone lets it through."""
+
+
+def throw(*_: object) -> Any:
+    raise Thrown(MARKER)
+
+
+class HostileType(type):
+    __hash__ = __eq__ = __repr__ = throw
+
+
+class Hostile(metaclass=HostileType):
+    __class__ = property(throw)  # type: ignore[assignment]
+    __str__ = __repr__ = __hash__ = __eq__ = __iter__ = __getattribute__ = throw  # type: ignore[assignment]
+
+
+class HostileMapping(dict[str, object]):
+    items = throw
+
+
+class HostileList(list[object]):
+    __iter__ = throw
+
+
+class HostileEnum(Enum):
+    ONE = 1
+    value = property(throw)  # type: ignore[assignment]
+
+
+class HostileKey:
+    def __hash__(self) -> int:
+        return 1
+
+    __eq__ = __lt__ = throw
+
+
+def part(value: object) -> bytes:
+    text = fingerprint_text(value)
+    assert text.startswith(FINGERPRINT_PREFIX)
+    return text.removeprefix(FINGERPRINT_PREFIX)
+
+
+def counted(**counts: int) -> dict[str, int]:
+    names = [f"{name}_count" for name in ("field", "scalar", "collection", "redacted_field", "content_field")]
+    expected = dict.fromkeys([*names, "identifier_field_count"], 0)
+    return expected | {f"{name}_count": count for name, count in counts.items()}
+
+
+@pytest.mark.req("B116")
+def test_a_known_payload_has_known_counts() -> None:
+    payload = {
+        "order_id": "A-1001",
+        "lines": [{"sku": "x", "quantity": 2, "price": 1.5}, {"sku": "y", "quantity": 1, "price": None}],
+        "gift": True,
+        "api_key": {"never": ["looked", "into"]},
+        "prompt": "say hello",
+        "answer": ["a", "b"],
+    }
+
+    assert summary(payload) == {
+        "field_count": 12,
+        "scalar_count": 11,
+        "collection_count": 5,
+        "redacted_field_count": 1,
+        "content_field_count": 2,
+        "identifier_field_count": 1,
+    }
+
+
+@pytest.mark.req("B116")
+def test_a_summary_has_the_six_counters_of_the_model() -> None:
+    assert list(summary({})) == [each.name for each in fields(Summary)]
+    assert Summary(**summary({"a": 1})) == Summary(field_count=1, scalar_count=1, collection_count=1)
+
+
+@pytest.mark.req("B116")
+def test_a_bare_scalar_is_one_scalar() -> None:
+    for scalar in ["text", 1, 1.5, True, None, float("nan"), 10**5000, b"bytes"]:
+        assert summary(scalar) == counted(scalar=1)
+
+
+@pytest.mark.req("B116", "B120")
+@pytest.mark.parametrize("key", ["authorization", "password", "secret", "token", "phone", "mobile", "userPhone"])
+def test_a_secret_is_counted_and_replaced_before_hashing(key: str) -> None:
+    assert summary({key: {"a": 1}}) == counted(field=1, collection=1, redacted_field=1)
+    assert part({key: MARKER}) == part({key: [1, 2]})
+    assert MARKER.encode() not in part({"a": [{key: {"b": MARKER}}]})
+
+
+@pytest.mark.req("B120")
+def test_the_name_of_a_secret_still_counts() -> None:
+    assert part({"token": 1}) != part({"secret": 1})
+
+
+def test_a_field_is_counted_as_one_kind_only() -> None:
+    assert summary({"token_id": 1, "prompt_text": "x"}) == counted(
+        field=2, scalar=1, collection=1, redacted_field=1, content_field=1
+    )
+
+
+def test_a_deployment_can_add_secret_keys() -> None:
+    keys = KeyRules(also_secret={"iban"})
+
+    assert summary({"iban": "DE89"}, keys=keys)["redacted_field_count"] == 1
+    assert fingerprint_text({"iban": "DE89"}, keys=keys) == fingerprint_text({"iban": "FR76"}, keys=keys)
+
+
+@pytest.mark.req("B117")
+def test_the_form_says_that_it_is_a_fingerprint_and_its_version() -> None:
+    assert fingerprint_text({"b": [1, 2.5, None, True, False, "x"], "a": {}}) == (
+        b"placet-audit-fingerprint-1\x00d2:s1:ad0:s1:bl6:i1;f2.5;ntbs1:x"
+    )
+
+
+@pytest.mark.req("B118")
+def test_the_order_of_keys_does_not_matter_and_that_of_members_does() -> None:
+    assert part({"a": 1, "b": {"c": 2, "d": 3}}) == part({"b": {"d": 3, "c": 2}, "a": 1})
+    assert part([1, 2]) != part([2, 1])
+
+
+def test_a_set_counts_whatever_order_it_is_read_in() -> None:
+    texts = [f"member {number}" for number in range(20)]
+
+    assert part(set(texts)) == part(set(reversed(texts))) == part(frozenset(texts))
+
+
+@given(JSON, JSON)
+def test_different_plain_values_have_different_forms(one: object, other: object) -> None:
+    def canonical(value: object) -> str:  # unlike Python's ==, tells 1 from 1.0 and from True
+        return json.dumps(value, sort_keys=True)
+
+    assert (part(one) == part(other)) == (canonical(one) == canonical(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a", "b"], ["as1:b"]),
+        ({"a": "b"}, {"as1:b": ""}),
+        ([[1], 2], [[1, 2]]),
+        ("[CYCLE]", b"bytes"),
+        ({"token": 1}, {"token": {"x": 1}, "a": 1}),
+        (["[REDACTED]"], ["p[REDACTED]"]),
+        ({1: "a"}, {"[UNSUPPORTED_KEY]": "a"}),
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ("1", 1),
+        (None, "n"),
+    ],
+)
+def test_texts_cannot_imitate_structure(one: object, other: object) -> None:
+    assert part(one) != part(other)
+
+
+@pytest.mark.req("B129")
+def test_a_value_that_holds_itself_ends_in_a_placeholder() -> None:
+    result: dict[str, object] = {"ok": True}
+    result["self"] = result
+
+    assert part(result) == b"d2:s2:okts4:selfp[CYCLE]"
+    assert summary(result) == counted(field=2, scalar=1, collection=2)
+    members: list[object] = []
+    members.append(members)
+    assert part(members) == b"l1:p[CYCLE]"
+
+
+def test_a_value_that_appears_twice_is_no_cycle() -> None:
+    shared = {"a": 1}
+
+    assert part([shared, shared]) == b"l2:d1:s1:ai1;d1:s1:ai1;"
+
+
+@pytest.mark.req("B130")
+def test_a_key_that_is_not_text_is_a_placeholder() -> None:
+    assert part({HostileKey(): 1}) == b"d1:p[UNSUPPORTED_KEY]i1;"
+    assert part({2: "x"}) == part({3: "x"})
+    assert summary({HostileKey(): 1}) == counted(field=1, scalar=1, collection=1)
+
+
+@pytest.mark.req("B131")
+def test_eight_containers_and_256_members_count() -> None:
+    def nested(depth: int, bottom: object) -> object:
+        value = bottom
+        for _ in range(depth):
+            value = [value]
+        return value
+
+    assert part(nested(8, 1)) == b"l1:" * 8 + b"i1;"
+    assert part(nested(9, 1)) == b"l1:" * 8 + b"p[DEPTH_LIMIT]" == part(nested(30, 2))
+    assert part([0] * 256) == b"l256:" + b"i0;" * 256
+    assert part([0] * 257) == b"l257:" + b"i0;" * 256 + b"p[ITEM_LIMIT]" == part([0] * 5000)
+    assert part({f"{n:03}": 0 for n in range(300)}).endswith(b"s3:255i0;p[ITEM_LIMIT]")
+    assert summary([0] * 5000) == counted(scalar=256, collection=1)
+    assert summary({str(n): 0 for n in range(5000)}) == counted(field=256, scalar=256, collection=1)
+    assert summary(nested(30, 1)) == counted(collection=9)
+
+
+@pytest.mark.req("B131")
+def test_members_that_are_each_small_enough_are_bounded_together() -> None:
+    shared: object = "leaf"
+    for _ in range(8):
+        shared = [shared] * 256
+
+    assert len(part(shared)) < 1_000_000
+    assert summary(shared)["scalar_count"] + summary(shared)["collection_count"] < 10_000
+    assert len(part(["x" * 100_000] * 256)) < 300_000
+
+
+@pytest.mark.req("B132")
+@pytest.mark.parametrize("wrap", [str, lambda text: {"a": text}, lambda text: [text], lambda text: UserDict(a=text)])
+def test_a_long_text_counts_by_its_beginning_and_its_length(wrap: Any) -> None:
+    assert part(wrap("x" * 1025)) != part(wrap("x" * 1026))
+    assert part(wrap("x" * 1024 + "tail")) == part(wrap("x" * 1024 + "liat"))
+    assert part(wrap("x" * 1023 + "a")) != part(wrap("x" * 1023 + "b"))
+
+
+@pytest.mark.req("B133")
+def test_numbers_without_a_json_form_are_placeholders() -> None:
+    assert part([float("nan"), float("inf"), -float("inf")]) == b"l3:" + b"p[NON_FINITE_FLOAT]" * 3
+    assert part([10**5000, 2**64 - 1]) == b"l2:p[GIANT_INTEGER]i18446744073709551615;"
+
+
+def test_hostile_values_are_placeholders_and_nothing_of_them_runs() -> None:
+    value = [Hostile(), Hostile, HostileMapping(a=1), HostileList([1]), HostileEnum.ONE, b"bytes"]
+
+    assert part(value) == (
+        b"l6:p[UNSERIALIZABLE]p[UNSERIALIZABLE]p[UNREADABLE_MAPPING]p[UNREADABLE_COLLECTION]p[UNREADABLE_ENUM]"
+        b"p[UNSERIALIZABLE]"
+    )
+    assert summary(value) == counted(scalar=6, collection=1)
+
+
+def test_unusual_but_readable_values_count_like_plain_ones() -> None:
+    class Text(str):
+        __slots__ = ()
+        __hash__ = __eq__ = __len__ = __getitem__ = throw  # type: ignore[assignment]
+
+    plain = {"a": "text", "b": [1, {"c": 2}]}
+
+    assert part(UserDict({"a": Text("text"), "b": (1, UserDict(c=2))})) == part(plain)
+    assert summary(UserDict({"a": Text("text"), "b": (1, UserDict(c=2))})) == summary(plain)
+
+
+def test_the_short_way_for_plain_mappings_gives_what_the_general_way_gives() -> None:
+    value = {"order_id": "A", "note": "x" * 2000, "token": "t", "lines": [{"n": 1.5}], "gone": None, "on": True}
+
+    assert part([value]) == b"l1:" + part(value)
+    inside = summary([value])
+    assert inside == summary(value) | {"collection_count": inside["collection_count"]}
+    assert inside["collection_count"] == summary(value)["collection_count"] + 1
+
+
+def test_lone_surrogates_can_be_hashed() -> None:
+    assert part("\ud800") != part("\udc00")
