@@ -127,6 +127,11 @@ class Opening:
         if self._open is not None:
             raise MisuseError("A gate is entered once; call placet.open again.")
         self._open = self._run()
+        try:
+            await self._open.gate.announce()
+        except BaseException:
+            await self._open.close()
+            raise
         return self._open.gate
 
     async def __aexit__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +22,26 @@ from placet.rules.summaries import fingerprint_text, summary
 _CLOCKLESS = datetime(1970, 1, 1, tzinfo=UTC)
 """What events carry while the clock fails: the pair still closes, and says so."""
 NOBODY = "unknown"
+_KEPT = (
+    "tenant",
+    "subject",
+    "on_behalf_of",
+    "environment",
+    "request_id",
+    "run_id",
+    "call_id",
+    "tool",
+    "tool_version",
+    "permission",
+    "risk",
+    "effect_class",
+    "attempt",
+    "fence",
+    "decision",
+    "policy_version",
+    "purpose",
+    "operation",
+)
 
 
 class Chronicle:
@@ -119,6 +140,10 @@ class Chronicle:
             "operation": self.fingerprint(question.tenant, question.operation_key),
         }
 
+    def of_contract(self, contract: Contract) -> dict[str, Any]:
+        """The fields of an event about a tool itself; it concerns every tenant."""
+        return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id, **_contract_facts(contract)}
+
     def of_principal(self, principal: Principal) -> dict[str, Any]:
         if type(principal) is not Principal or not principal.is_well_formed():
             return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id}
@@ -209,6 +234,22 @@ class Chronicle:
         return (
             self.started(facts, attempt=attempt, fence=fence),
             self.completed(facts, outcome, attempt=attempt, fence=fence, detail=detail, error_type=error_type),
+        )
+
+    def completing(self, started: bytes) -> AuditEvent | None:
+        """The completed event of a read whose own process was lost, from the body of its started event."""
+        try:
+            body = json.loads(started)
+            facts = {name: body[name] for name in _KEPT if name in body}
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return self.event(
+            EventKind.COMPLETED,
+            facts,
+            key_id=self._key_id,
+            outcome=AuditOutcome.ERROR,
+            error_type="OwnerLost",
+            detail="owner_lost",
         )
 
     def fingerprint(self, tenant: str, text: str) -> str:

@@ -9,6 +9,7 @@ settle  one commit: effect, result and completed event; if it cannot be made, th
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,7 +46,9 @@ from placet.model.ledger import (
     Moved,
     NotMoved,
     NotYourRun,
+    OpenRead,
     OverBudget,
+    Place,
     Recorded,
     Settlement,
     Spend,
@@ -62,6 +65,8 @@ from placet.rules import retry
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.retry import Knowledge
 
+_log = logging.getLogger("placet.dispatch")
+_OUR_FAULT = Raised(error_type="internal_fault", is_transient=False)
 _DOUBT_REPEATS = 3
 """How often a verb whose answer was lost is repeated with its token before we give up learning."""
 
@@ -104,6 +109,7 @@ class _Dispatch:
     window: float
     deadline: float
     began: float = 0.0
+    place: Place | None = None
 
 
 class Dispatcher:
@@ -184,6 +190,10 @@ class Dispatcher:
                 return await self._settle_unsent(dispatch)
             report, has_doubt = await self._attempts(dispatch)
             return await self._settle(dispatch, report, has_doubt=has_doubt)
+        except Exception:  # a fault of our own after the point of no return: it may have acted
+            _log.exception("dispatch failed", extra={"tool": dispatch.call.contract.name})
+            await self._write(dispatch, EffectState.UNKNOWN, "internal_fault", _OUR_FAULT)
+            return replies.unknown(dispatch.call)
         finally:
             self.in_flight -= 1
 
@@ -318,7 +328,8 @@ class Dispatcher:
         facts = self._chronicle.of_call(call, warrant.decision, warrant.approval)
         attempt = call.first_attempt
         started = self._chronicle.started(facts, attempt=attempt)
-        answer = await self._store.record((started,), step=warrant.step, starts_tool=call.contract.name)
+        opens = OpenRead(owner=self._owner, lease_seconds=self._settings.lease_seconds)
+        answer = await self._store.record((started,), step=warrant.step, starts_tool=call.contract.name, opens=opens)
         if not isinstance(answer, Recorded):
             return await self.step_refused(call, answer)
         dispatch = _Dispatch(
@@ -326,6 +337,7 @@ class Dispatcher:
             facts=facts,
             started=started,
             token=Token(""),
+            place=answer.place,
             fence=0,
             attempt=attempt,
             first_submitted=self._clock.monotonic(),
@@ -352,10 +364,12 @@ class Dispatcher:
                 return report
             closing = self._closing(dispatch, report)
             opening = self._chronicle.started(dispatch.facts, attempt=dispatch.attempt + 1)
+            opens = OpenRead(owner=self._owner, lease_seconds=self._settings.lease_seconds)
             try:
-                await self._store.record((closing, opening))
+                answer = await self._store.record((closing, opening), opens=opens, closes=dispatch.place)
             except StoreError:
                 return report
+            dispatch.place = answer.place if isinstance(answer, Recorded) else dispatch.place
             self._herald.durable((closing, opening))
             dispatch.attempt += 1
             dispatch.submitted = self._clock.monotonic()
@@ -368,7 +382,7 @@ class Dispatcher:
             result, canonical, broken = self._checked(call, report.value)
         completed = self._closing(dispatch, report, reason=broken, result=result, canonical=canonical)
         try:
-            await self._store.record((completed,))
+            await self._store.record((completed,), closes=dispatch.place)
         except StoreError:
             return replies.unknown(call)  # nothing was changed, but what was read is not on record, so it is not shown
         self._herald.durable((completed,))
@@ -423,7 +437,7 @@ class Dispatcher:
                 when_late=lambda report: self._hear(dispatch, report, attempt=attempt),
             )
         except Exception:  # a transport may not raise; if one does, what it did is unknown
-            return Raised(error_type="transport_fault", is_transient=False)
+            return _OUR_FAULT
 
     def _hear(self, dispatch: _Dispatch, report: Report, attempt: int | None = None) -> None:
         """A word that came too late: evidence for the ledger, in a task of its own."""

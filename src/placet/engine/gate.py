@@ -6,7 +6,7 @@ store, policy, clock or keys before dispatch is a refusal; after it, the outcome
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -36,12 +36,13 @@ from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
 from placet.ports.store import Store
 from placet.ports.transport import Transport
-from placet.ports.waiting import raise_owed_cancellation
+from placet.ports.waiting import foreign, raise_owed_cancellation
 from placet.rules import lifecycle, operations, proposals
 from placet.rules import policy as policy_rules
 from placet.rules.audit import ChainReport, Linker, verify_chains
 from placet.rules.policy import READ_EFFECTS_SCOPE
 
+_log = logging.getLogger("placet.gate")
 _FIRST_LOOK_SECONDS = 0.005
 _LONGEST_LOOK_SECONDS = 0.2
 
@@ -99,6 +100,22 @@ class Gate:
         self._linker = linker
         self.desk = desk
         self.reconciler = reconciler
+
+    async def announce(self) -> None:
+        """Put on record which generic executors were let in, each time a gate opens with them."""
+        events = tuple(
+            self._chronicle.event(
+                EventKind.OVERRIDE_DECLARED,
+                self._chronicle.of_contract(contract),
+                detail="generic_executor",
+                model_suggested=False,
+            )
+            for contract in self._registry
+            if contract.generic_executor_reason is not None
+        )
+        if events:
+            await self._store.record(events)
+            self._herald.durable(events)
 
     # ------------------------------------------------------------ entrances
 
@@ -268,6 +285,9 @@ class Gate:
                     return await self._ask(call, decision, session)
         except PlacetError as fault:  # store, clock or keys failed before anything was sent
             return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
+        except Exception:  # a fault of our own; after the point of no return the dispatcher answers for itself
+            _log.exception("call failed", extra={"tool": call.contract.name})
+            return replies.refused_call(call, "boundary_unavailable", reasons=("internal_fault",))
 
     def _bind(self, proposal: Proposal, session: _Session) -> Call:
         """A proposal becomes a call: exact tool, checked arguments, digest and key.
@@ -308,11 +328,7 @@ class Gate:
 
     async def _decide(self, call: Call) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
-        try:
-            async with asyncio.timeout(self._policy.timeout_seconds):
-                decision: object = await self._policy.decide(call)
-        except Exception:  # whatever a policy raises means no leave
-            decision = None
+        decision = await foreign(self._policy.decide(call), timeout_seconds=self._policy.timeout_seconds)
         if type(decision) is not Allow and type(decision) is not Ask and type(decision) is not Deny:
             return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
         return policy_rules.effective(decision, call)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from placet.model.audit import AuditEvent, EventKind
 from placet.ports.meter import Meter
 from placet.ports.sinks import AuditSink
-from placet.ports.waiting import owe_cancellation
+from placet.ports.waiting import foreign
 
 DELIVERY_SECONDS = 5.0
 BACKLOG = 10_000
@@ -68,15 +68,12 @@ class Herald:
 
     async def _deliver(self, sink: AuditSink, event: AuditEvent) -> bool:
         """Whether the sink took it. Whatever a sink raises, cancellation included, is its own fault (B127, B140)."""
-        task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        try:
-            async with asyncio.timeout(DELIVERY_SECONDS):
-                await sink.deliver(event)
-            return True
-        except BaseException:
-            if task is not None and task.cancelling() > before:  # the caller was cancelled meanwhile: owed, not lost
-                task.uncancel()
-                owe_cancellation()
+        heard = await foreign(_delivered(sink, event), timeout_seconds=DELIVERY_SECONDS)
+        if heard is not True:
             self._meter.sink_failed(sink=sink.name)
-            return False
+        return heard is True
+
+
+async def _delivered(sink: AuditSink, event: AuditEvent) -> bool:
+    await sink.deliver(event)
+    return True

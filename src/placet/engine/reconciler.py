@@ -85,6 +85,7 @@ class Reconciler:
     async def recover(self) -> RecoveryReport:
         """One round: take over what its owners lost, then probe every unknown effect that is due."""
         taken = await self._take_over_stranded()
+        await self._close_lost_reads()
         states: list[EffectState] = []
         for effect in await self._store.due_for_probe(limit=_BATCH):
             states.append(await self.probe(effect))
@@ -184,6 +185,13 @@ class Reconciler:
                 self._meter.effect_settled(state=EffectState.UNKNOWN.value)
         return taken
 
+    async def _close_lost_reads(self) -> None:
+        """A read whose process died changed nothing; only its completed event is missing."""
+        for lost in await self._store.lost_reads(limit=_BATCH):
+            completed = self._chronicle.completing(lost.started)
+            if completed is not None and await self._store.close_lost_read(lost, completed):
+                self._herald.durable((completed,))
+
     async def _with_dead_owner_noted(self, effect: Effect) -> Effect:
         needs_end = effect.state is EffectState.UNKNOWN and effect.attempt_ended_at is None
         if needs_end and self._liveness.is_dead(effect.owner):
@@ -273,6 +281,7 @@ class Reconciler:
         now = await self._store.now()
         oldest = max(((now - effect.updated_at).total_seconds() for effect in unknown), default=0.0)
         self._meter.effects_unknown(len(unknown), max(0.0, oldest))
+        self._meter.approvals_pending(await self._store.pending_count())
 
 
 _REFUSALS = {

@@ -16,6 +16,7 @@ from placet.model.identifiers import (
     PolicyVersion,
     RunId,
     Token,
+    WriterId,
 )
 
 # ---------------------------------------------------------------- what the engine hands over
@@ -203,8 +204,34 @@ ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Halted | Vo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an event stands in the audit."""
+
+    writer: WriterId
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRead:
+    """Whose read is being started. If its owner is lost, recovery writes the completed event that is missing."""
+
+    owner: OwnerId
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRead:
+    """A read whose owner's lease is over: the place and the body of its started event."""
+
+    place: Place
+    started: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """The events, and the step if one was given, are durable."""
+    """The events, and the step if one was given, are durable. `place` is that of the last event."""
+
+    place: Place
 
 
 RecordAnswer = Recorded | OverBudget | NotYourRun | Halted

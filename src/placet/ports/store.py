@@ -20,7 +20,10 @@ from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, W
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    LostRead,
     MoveAnswer,
+    OpenRead,
+    Place,
     Reconciliation,
     RecordAnswer,
     SameAsk,
@@ -50,7 +53,7 @@ class Ledger(Protocol):
         ...
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
-        """Extend the leases of an owner's dispatched effects, never their `send_by`; how many it holds."""
+        """Extend the leases of an owner's reads and dispatched effects, never a `send_by`; how many effects it has."""
         ...
 
     async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
@@ -106,9 +109,31 @@ class Journal(Protocol):
     """Runs, stops and audit."""
 
     async def record(
-        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+        self,
+        events: tuple[AuditEvent, ...],
+        *,
+        step: Step | None = None,
+        starts_tool: str | None = None,
+        opens: OpenRead | None = None,
+        closes: Place | None = None,
     ) -> RecordAnswer:
-        """Make events durable; with a step, count it, and before a tool starts check stops, in one transaction."""
+        """Make events (at least one) durable, in one transaction.
+
+        With a step, count it; before a tool starts, check stops. `opens`: the last event starts a read that its owner
+        will close; `closes`: the place of the started event whose read these events complete.
+        """
+        ...
+
+    async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
+        """Reads that were started and whose owners' leases are over."""
+        ...
+
+    async def close_lost_read(self, lost: LostRead, event: AuditEvent) -> bool:
+        """Complete a lost read, if nobody has done so meanwhile."""
+        ...
+
+    async def pending_count(self) -> int:
+        """How many approvals wait for a decision, over all tenants; for the gauge."""
         ...
 
     async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:

@@ -7,7 +7,7 @@ meanwhile is owed: it is raised at the next ordinary wait, or by `raise_owed_can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 
@@ -35,6 +35,25 @@ def owe_cancellation() -> None:
     task = asyncio.current_task()
     if task is not None:
         task.cancel()
+
+
+async def foreign(work: Awaitable[object], *, timeout_seconds: float | None) -> object:
+    """What foreign code answers, or None for whatever it raises instead, a made-up cancellation included.
+
+    A true cancellation of the caller meanwhile is owed, not lost. Running out of time is None too.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        if timeout_seconds is None:
+            return await work
+        async with asyncio.timeout(timeout_seconds):
+            return await work
+    except BaseException:
+        if task is not None and task.cancelling() > before:
+            task.uncancel()
+            owe_cancellation()
+        return None
 
 
 async def raise_owed_cancellation() -> None:

@@ -22,12 +22,15 @@ from placet.model.ledger import (
     ClaimAnswer,
     Halted,
     Held,
+    LostRead,
     MoveAnswer,
     Moved,
     NotMoved,
     NotUsable,
     NotYourRun,
+    OpenRead,
     OverBudget,
+    Place,
     Reconciliation,
     RecordAnswer,
     Recorded,
@@ -62,7 +65,9 @@ class Tables(Protocol):
     def add_stop(self, scope: str, at: datetime) -> None: ...
     def drop_stop(self, scope: str) -> None: ...
     def count_dispatched(self, scope: str) -> int: ...
-    def append(self, events: Iterable[AuditEvent]) -> None: ...
+    def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None: ...
+    def close_read(self, place: Place) -> bool: ...
+    def append(self, events: Iterable[AuditEvent]) -> Place: ...
 
 
 # ---------------------------------------------------------------- ledger
@@ -200,16 +205,34 @@ def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[A
 
 
 def record(
-    tables: Tables, events: tuple[AuditEvent, ...], step: Step | None, tool: str | None, now: datetime
+    tables: Tables,
+    events: tuple[AuditEvent, ...],
+    now: datetime,
+    *,
+    step: Step | None,
+    starts_tool: str | None,
+    opens: OpenRead | None,
+    closes: Place | None,
 ) -> RecordAnswer:
     if step is not None:
-        if tool is not None and (scope := _halted(tables, step.tenant, tool, step.run_id)):
+        if starts_tool is not None and (scope := _halted(tables, step.tenant, starts_tool, step.run_id)):
             return Halted(scope=scope)
         if (refusal := _step_refusal(tables, step)) is not None:
             return refusal
         _count(tables, step, now)
-    tables.append(events)
-    return Recorded()
+    if closes is not None:
+        tables.close_read(closes)
+    place = tables.append(events)
+    if opens is not None:
+        tables.open_read(place, opens.owner, now + timedelta(seconds=opens.lease_seconds))
+    return Recorded(place=place)
+
+
+def close_lost_read(tables: Tables, lost: LostRead, event: AuditEvent) -> bool:
+    if not tables.close_read(lost.place):
+        return False
+    tables.append((event,))
+    return True
 
 
 def stop(tables: Tables, scope: str, events: tuple[AuditEvent, ...], now: datetime) -> int:

@@ -17,7 +17,10 @@ from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, T
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    LostRead,
     MoveAnswer,
+    OpenRead,
+    Place,
     Reconciliation,
     RecordAnswer,
     SameAsk,
@@ -44,6 +47,7 @@ class MemoryTables:
         self.voids: set[Token] = set()
         self.halts: dict[str, datetime] = {}
         self.events: list[ChainedEvent] = []
+        self.reads: dict[Place, tuple[OwnerId, datetime]] = {}
         self._chain = chain
 
     def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
@@ -65,6 +69,9 @@ class MemoryTables:
         mine = [e for e in self.effects.values() if e.owner == owner and e.state is EffectState.DISPATCHED]
         for effect in mine:
             self.add_effect(replace(effect, lease_until=max(until, effect.lease_until)))
+        for place, (reader, _) in self.reads.items():
+            if reader == owner:
+                self.reads[place] = (owner, until)
         return len(mine)
 
     def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
@@ -122,13 +129,20 @@ class MemoryTables:
             and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", f"run:{e.tenant}:{e.run_id}")
         )
 
-    def append(self, events: Iterable[AuditEvent]) -> None:
+    def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None:
+        self.reads[place] = (owner, lease_until)
+
+    def close_read(self, place: Place) -> bool:
+        return self.reads.pop(place, None) is not None
+
+    def append(self, events: Iterable[AuditEvent]) -> Place:
         end = self._chain.end
         try:
             self.events.extend([self._chain.link(event) for event in events])
         except BaseException:
             self._chain.rewind(end)
             raise
+        return Place(writer=self._chain.writer, sequence=self._chain.end[0])
 
 
 class MemoryStore:
@@ -225,9 +239,31 @@ class MemoryStore:
     # ------------------------------------------------------------ runs, stops, audit
 
     async def record(
-        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+        self,
+        events: tuple[AuditEvent, ...],
+        *,
+        step: Step | None = None,
+        starts_tool: str | None = None,
+        opens: OpenRead | None = None,
+        closes: Place | None = None,
     ) -> RecordAnswer:
-        return self._transact(lambda tables: verbs.record(tables, events, step, starts_tool, self._clock.now()))
+        return self._transact(
+            lambda tables: verbs.record(
+                tables, events, self._clock.now(), step=step, starts_tool=starts_tool, opens=opens, closes=closes
+            )
+        )
+
+    async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
+        now = self._clock.now()
+        bodies = {(event.writer, event.sequence): event.body for event in self._tables.events}
+        lost = [place for place, (_, lease_until) in self._tables.reads.items() if lease_until <= now]
+        return tuple(LostRead(place=place, started=bodies[place.writer, place.sequence]) for place in lost[:limit])
+
+    async def close_lost_read(self, lost: LostRead, event: AuditEvent) -> bool:
+        return self._transact(lambda tables: verbs.close_lost_read(tables, lost, event))
+
+    async def pending_count(self) -> int:
+        return sum(1 for approval in self._tables.approvals.values() if approval.state is ApprovalState.PENDING)
 
     async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
         return self._transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))

@@ -35,6 +35,22 @@ SELECT * FROM effects WHERE state = 'unknown' AND (probe_after IS NULL OR probe_
 -- Heartbeat: the lease only, never send_by.
 UPDATE effects SET lease_until = max(lease_until, ?) WHERE state = 'dispatched' AND owner = ?;
 
+-- name: renew_reads
+UPDATE open_reads SET lease_until = max(lease_until, ?) WHERE owner = ?;
+
+-- name: open_read
+INSERT INTO open_reads VALUES (?, ?, ?, ?);
+
+-- name: close_read
+DELETE FROM open_reads WHERE writer = ? AND sequence = ?;
+
+-- name: lost_reads
+-- Started reads whose owner's lease is over, with their started events.
+SELECT writer, sequence, body FROM open_reads JOIN audit_events USING (writer, sequence) WHERE lease_until <= ? LIMIT ?;
+
+-- name: pending_count
+SELECT count(*) FROM approvals WHERE state = 'pending';
+
 -- name: count_dispatched
 -- How many of a stopped scope are still on their way.
 SELECT count(*) FROM effects WHERE state = 'dispatched' AND (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +25,10 @@ from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, W
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    LostRead,
     MoveAnswer,
+    OpenRead,
+    Place,
     Reconciliation,
     RecordAnswer,
     SameAsk,
@@ -63,6 +67,7 @@ class SqliteStore:
             connection.close()
             raise
         self._reader = read_only(path)
+        self._reading = threading.Lock()  # looking is allowed from any thread, one at a time
         self._chain = ChainWriter(keys, writer, opened_after=heads_form(heads))
         self._writer = Writer(path, connection, self._chain, clock=clock, meter=meter)
 
@@ -152,11 +157,29 @@ class SqliteStore:
     # ------------------------------------------------------------ runs, stops, audit
 
     async def record(
-        self, events: tuple[AuditEvent, ...], *, step: Step | None = None, starts_tool: str | None = None
+        self,
+        events: tuple[AuditEvent, ...],
+        *,
+        step: Step | None = None,
+        starts_tool: str | None = None,
+        opens: OpenRead | None = None,
+        closes: Place | None = None,
     ) -> RecordAnswer:
         return await self._writer.transact(
-            lambda tables: verbs.record(tables, events, step, starts_tool, self._clock.now())
+            lambda tables: verbs.record(
+                tables, events, self._clock.now(), step=step, starts_tool=starts_tool, opens=opens, closes=closes
+            )
         )
+
+    async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
+        found = self._read("lost_reads", rows.microseconds(self._clock.now()), limit)
+        return tuple(LostRead(place=Place(writer=row[0], sequence=row[1]), started=row[2].encode()) for row in found)
+
+    async def close_lost_read(self, lost: LostRead, event: AuditEvent) -> bool:
+        return await self._writer.transact(lambda tables: verbs.close_lost_read(tables, lost, event))
+
+    async def pending_count(self) -> int:
+        return int(self._read("pending_count")[0][0])
 
     async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
         return await self._writer.transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))
@@ -202,7 +225,7 @@ class SqliteStore:
         self._reader.close()
 
     def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        with translated(self._path):
+        with self._reading, translated(self._path):
             found: list[tuple[Any, ...]] = self._reader.execute(SQL[name], bindings).fetchall()
             return found
 

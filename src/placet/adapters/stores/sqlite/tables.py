@@ -16,7 +16,7 @@ from placet.model.approval import Approval
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
-from placet.model.ledger import SameAsk, Step
+from placet.model.ledger import Place, SameAsk, Step
 from placet.model.run import Run
 
 SQL = queries()
@@ -55,6 +55,7 @@ class SqliteTables:
         self._write("add_void", token, rows.microseconds(at))
 
     def renew_leases(self, owner: OwnerId, until: datetime) -> int:
+        self._write("renew_reads", rows.microseconds(until), owner)
         return self._write("renew_leases", rows.microseconds(until), owner)
 
     def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
@@ -100,11 +101,18 @@ class SqliteTables:
         row = self._one("count_dispatched", scope)
         return int(row[0]) if row is not None else 0
 
-    def append(self, events: Iterable[AuditEvent]) -> None:
+    def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None:
+        self._write("open_read", place.writer, place.sequence, owner, rows.microseconds(lease_until))
+
+    def close_read(self, place: Place) -> bool:
+        return self._write("close_read", place.writer, place.sequence) == 1
+
+    def append(self, events: Iterable[AuditEvent]) -> Place:
         for event in events:
             chained = self._chain.link(event)
             body = chained.body.decode()
             self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
+        return Place(writer=self._chain.writer, sequence=self._chain.end[0])
 
     def put_head(self) -> None:
         head = self._chain.head()

@@ -149,6 +149,15 @@ CREATE TABLE audit_events (
 
 CREATE INDEX audit_events_by_tenant ON audit_events (tenant, at);
 
+-- Reads that were started and not completed yet: what recovery has to close if their owner is lost.
+CREATE TABLE open_reads (
+    writer      TEXT NOT NULL,
+    sequence    INTEGER NOT NULL,
+    owner       TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    PRIMARY KEY (writer, sequence)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE audit_heads (
     writer       TEXT PRIMARY KEY,
     sequence     INTEGER NOT NULL,
