@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from placet.bootstrap import MEMORY, Recovery
+    from placet.bootstrap import MEMORY, LogSink, Recovery, configure_logging
     from placet.bootstrap import open_gate as open
     from placet.engine.desk import ApprovalView, Desk
     from placet.engine.gate import Gate
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from placet.rules.policy import Matrix
 
 _HOMES = {
-    "placet.bootstrap": ("MEMORY", "Recovery"),
+    "placet.bootstrap": ("MEMORY", "LogSink", "Recovery", "configure_logging"),
     "placet.engine.desk": ("ApprovalView", "Desk"),
     "placet.engine.gate": ("Gate",),
     "placet.engine.reconciler": ("RecoveryReport", "Truth"),
@@ -120,6 +120,7 @@ __all__ = [
     "InProgress",
     "Invalid",
     "Isolation",
+    "LogSink",
     "Matrix",
     "NotRun",
     "NotSent",
@@ -150,6 +151,7 @@ __all__ = [
     "Unknown",
     "WideInt",
     "__version__",
+    "configure_logging",
     "open",
     "tool",
 ]

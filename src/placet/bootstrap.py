@@ -14,6 +14,7 @@ from placet.adapters.processes import LocalProcesses
 from placet.adapters.sinks.log import LogSink
 from placet.adapters.stores.chain import ChainLinker
 from placet.adapters.stores.memory import MemoryStore
+from placet.adapters.telemetry.logs import configure as configure_logging
 from placet.adapters.telemetry.quiet import QuietMeter
 from placet.adapters.transports.python import PythonTransport
 from placet.engine.approving import Approver
@@ -41,6 +42,18 @@ from placet.rules.policy import Matrix
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+__all__ = [
+    "MEMORY",
+    "LogSink",
+    "Opening",
+    "Recovery",
+    "configure_logging",
+    "open_existing_store",
+    "open_gate",
+    "open_store",
+    "verify_audit",
+]
+
 MEMORY = "memory:"
 """The store that forgets everything with its process."""
 
@@ -60,7 +73,7 @@ def open_gate(
     policy: PolicyEngine | None = None,
     settings: GateSettings | None = None,
     recovery: Recovery = Recovery.AUTOMATIC,
-    sinks: Sequence[AuditSink] | None = None,
+    sinks: Sequence[AuditSink] = (),
     metrics: CollectorRegistry | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
@@ -72,7 +85,7 @@ def open_gate(
         store: the path of a SQLite file (made, with its key file, if absent), or `"memory:"`.
         key: the key file; `<store>.key` if absent.
         policy: the matrix if absent.
-        sinks: who else hears audit events; the `placet.audit` logger if absent.
+        sinks: who else hears audit events, such as `placet.LogSink()`.
         metrics: a Prometheus registry to measure into; nothing is measured without one.
 
     Raises:
@@ -86,7 +99,7 @@ def open_gate(
         policy=policy or Matrix(),
         settings=settings or GateSettings(),
         recovery=recovery,
-        sinks=tuple(sinks) if sinks is not None else (LogSink(),),
+        sinks=tuple(sinks),
         metrics=metrics,
         clock=clock or SystemClock(),
         ids=ids or RandomIds(),

@@ -60,7 +60,7 @@ from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.transport import Transport
-from placet.ports.waiting import owe_cancellation
+from placet.ports.waiting import owe_cancellation, takes_owed_cancellation
 from placet.rules import retry
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.retry import Knowledge
@@ -415,7 +415,7 @@ class Dispatcher:
         last_send = dispatch.submitted + dispatch.window
         remaining = last_send - self._clock.monotonic()
         dispatch.began = self._clock.monotonic()
-        if remaining <= 0:
+        if remaining <= 0 or await takes_owed_cancellation():
             return Unsent()
         context = CallContext(
             tenant=call.principal.tenant,

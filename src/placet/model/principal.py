@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -77,17 +78,45 @@ class Principal:
         return giver.tenant == self.tenant and giver.environment == self.environment
 
     @classmethod
-    def agent(cls, subject: str, *, tenant: str, roles: tuple[str, ...] = (), scopes: tuple[str, ...] = ()) -> Self:
+    def agent(
+        cls,
+        subject: str,
+        *,
+        tenant: str,
+        roles: Iterable[str] = (),
+        scopes: Iterable[str] = (),
+        environment: str = "production",
+        on_behalf_of: Principal | None = None,
+    ) -> Self:
         """An agent or service; it may propose and never decides."""
         return cls(
-            subject=subject, tenant=tenant, roles=_roles(roles), scopes=frozenset(scopes), standing=Standing.AGENT
+            subject=subject,
+            tenant=tenant,
+            roles=_roles(roles),
+            scopes=frozenset(scopes),
+            environment=environment,
+            on_behalf_of=on_behalf_of,
+            standing=Standing.AGENT,
         )
 
     @classmethod
-    def person(cls, subject: str, *, tenant: str, roles: tuple[str, ...] = (), scopes: tuple[str, ...] = ()) -> Self:
+    def person(
+        cls,
+        subject: str,
+        *,
+        tenant: str,
+        roles: Iterable[str] = (),
+        scopes: Iterable[str] = (),
+        environment: str = "production",
+    ) -> Self:
         """A human who signed in; may decide approvals it is entitled to."""
         return cls(
-            subject=subject, tenant=tenant, roles=_roles(roles), scopes=frozenset(scopes), standing=Standing.PERSON
+            subject=subject,
+            tenant=tenant,
+            roles=_roles(roles),
+            scopes=frozenset(scopes),
+            environment=environment,
+            standing=Standing.PERSON,
         )
 
 
@@ -98,7 +127,7 @@ def is_identity(value: object) -> bool:
     return value.isascii() or not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
-def _roles(names: tuple[str, ...]) -> frozenset[Role]:
+def _roles(names: Iterable[str]) -> frozenset[Role]:
     try:
         return frozenset(Role(name) for name in names) or frozenset({Role.VIEWER})
     except ValueError:

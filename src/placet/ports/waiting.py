@@ -56,6 +56,19 @@ async def foreign(work: Awaitable[object], *, timeout_seconds: float | None) -> 
         return None
 
 
+async def takes_owed_cancellation() -> bool:
+    """Whether the current task is about to be cancelled; it then still is, at its next wait."""
+    try:
+        await raise_owed_cancellation()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        owe_cancellation()
+        return True
+    return False
+
+
 async def raise_owed_cancellation() -> None:
     """One wait, so that an owed cancellation is raised here."""
     task = asyncio.current_task()
