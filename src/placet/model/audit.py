@@ -129,7 +129,7 @@ class ChainHead:
     """Where a writer's chain ends, MACed, so that a missing tail shows.
 
     Attributes:
-        opened_after: the heads of the other writers when this chain began, as canonical JSON.
+        opened_after: where the chain stood that began last before this one, as canonical JSON; empty for the first.
         mac: over writer, sequence, link and opened_after.
     """
 

@@ -1,7 +1,7 @@
 """What an audit event may hold, its one byte form, and the chain that shows tampering.
 
 A chain belongs to one writer: link(n) = HMAC(writer, n, link(n-1), body). Its head is MACed too, so that a missing
-tail shows, and names the heads of the other writers when it began, so that a missing chain shows to its successors.
+tail shows, and names the end of the chain that began last before it, so that a missing chain shows in its successor.
 What nobody inside the database can show is a rollback of everything together; for that, print or post the heads.
 """
 
@@ -143,7 +143,7 @@ def head_message(head: ChainHead) -> bytes:
 
 
 def heads_form(heads: Iterable[ChainHead]) -> bytes:
-    """The heads of the chains that exist when a new one begins."""
+    """The heads that a new chain remembers from its beginning."""
     return canonical_bytes({head.writer: [head.sequence, head.link] for head in heads})
 
 

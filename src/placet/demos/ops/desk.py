@@ -6,6 +6,7 @@
     GET  /tickets?key=KEY      the tickets under that key, none or one
     GET  /tickets              all tickets and their count
     GET  /tickets/OPS-1001     one ticket
+    GET  /arrivals             the Idempotency-Key of every creation that arrived, whatever became of it
     GET  /health               {"status": "ok"}
     POST /faults               makes the desk misbehave, for demos and tests; see `Faults`
 
@@ -45,6 +46,10 @@ CREATE TABLE IF NOT EXISTS tickets (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     idempotency_key TEXT NOT NULL UNIQUE,
     body TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS arrivals (
+    number INTEGER PRIMARY KEY,
+    idempotency_key TEXT NOT NULL
 ) STRICT
 """
 
@@ -85,7 +90,7 @@ class TicketStore:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute(_SCHEMA)
+        self._connection.executescript(_SCHEMA)
         self._connection.execute(
             "INSERT INTO sqlite_sequence (name, seq) SELECT 'tickets', 1000"
             " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tickets')"
@@ -108,6 +113,17 @@ class TicketStore:
         if ticket.body != body:
             raise Refused(HTTPStatus.CONFLICT, "the key names another ticket")
         return ticket, made == 1
+
+    def note_arrival(self, key: str) -> None:
+        """Remember that a creation arrived, before anything becomes of it."""
+        with self._lock:
+            self._connection.execute("INSERT INTO arrivals (idempotency_key) VALUES (?)", (key,))
+
+    def arrivals(self) -> list[str]:
+        """The keys of the first thousand creations that arrived, in order."""
+        statement = "SELECT idempotency_key FROM arrivals ORDER BY number LIMIT ?"
+        with self._lock:
+            return [row[0] for row in self._connection.execute(statement, (_MAX_LISTED,))]
 
     def under(self, key: str) -> list[Ticket]:
         """The tickets under a key: none or one."""
@@ -249,6 +265,8 @@ class DeskHandler(BaseHTTPRequestHandler):
             count = store.count() if keys is None else len(found)
             shown = [ticket.as_json(self.server.url) for ticket in found]
             self._reply(HTTPStatus.OK, {"count": count, "tickets": shown})
+        elif target.path == "/arrivals":
+            self._reply(HTTPStatus.OK, {"keys": self.server.store.arrivals()})
         elif named := re.fullmatch(r"/tickets/OPS-(\d{1,9})", target.path, re.ASCII):
             found = self.server.store.numbered(int(named[1]))
             if not found:
@@ -273,6 +291,7 @@ class DeskHandler(BaseHTTPRequestHandler):
         key = self.headers.get("Idempotency-Key", "")
         if not 0 < len(key) <= _MAX_KEY:
             raise Refused(HTTPStatus.BAD_REQUEST, "an Idempotency-Key is needed")
+        self.server.store.note_arrival(key)
         body = _checked_ticket(posted)
         if (answer := self.server.faults.take_answer()) is not None:
             status, retry_after = answer

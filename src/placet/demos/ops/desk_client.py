@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 
+from placet import NotSent, RemoteStatus, ToolRejected
 from placet.demos.ops.contracts import TicketDraft, TicketReceipt
-from placet.errors import NotSent, RemoteStatus, ToolRejected
 
 _REFUSALS = frozenset({400, 401, 403, 404, 409, 411, 413, 415, 422})
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
@@ -152,8 +152,13 @@ class DeskClient:
         """Close the client; it cannot be used afterwards."""
         await self._http.aclose()
 
-    async def create(self, key: str, ticket: TicketDraft) -> TicketReceipt:
+    async def create(
+        self, key: str, ticket: TicketDraft, *, timeout_seconds: float | None = None
+    ) -> TicketReceipt:
         """Create the ticket, or get the one this key made before.
+
+        Args:
+            timeout_seconds: how long to wait for the desk; the client's own patience if absent.
 
         Raises:
             NotSent: the desk could not be reached; nothing happened.
@@ -162,7 +167,11 @@ class DeskClient:
             ConnectionError: the answer was lost; the ticket may exist.
         """
         response = await self._sent(
-            "POST", "/tickets", headers={"Idempotency-Key": _wire(key)}, json=ticket.model_dump(mode="json")
+            "POST",
+            "/tickets",
+            headers={"Idempotency-Key": _wire(key)},
+            json=ticket.model_dump(mode="json"),
+            timeout=httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds,
         )
         return _receipt(key, _members(response))
 
@@ -180,6 +189,20 @@ class DeskClient:
         if not isinstance(found, int):
             raise _not_understood()
         return found
+
+    async def tickets(self) -> list[dict[str, Any]]:
+        """The tickets the desk holds, oldest first: `id`, `key`, `url` and `ticket`. Raises as `create` does."""
+        listed = _members(await self._sent("GET", "/tickets")).get("tickets")
+        if not isinstance(listed, list):
+            raise _not_understood()
+        return [{**ticket, "key": unquote(ticket["key"])} for ticket in listed]
+
+    async def arrivals(self) -> list[str]:
+        """The key of every creation that reached the desk, in order, acted on or not. Raises as `create` does."""
+        keys = _members(await self._sent("GET", "/arrivals")).get("keys")
+        if not isinstance(keys, list):
+            raise _not_understood()
+        return [unquote(key) for key in keys]
 
     async def misbehave(self, faults: Mapping[str, Any]) -> None:
         """Set faults, as `placet.demos.ops.desk.Faults` describes them. Raises as `create` does."""

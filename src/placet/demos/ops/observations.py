@@ -17,6 +17,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
+from placet import ToolRejected
 from placet.demos.ops.contracts import (
     Change,
     Contract,
@@ -38,7 +39,6 @@ from placet.demos.ops.contracts import (
 )
 from placet.demos.ops.log_lines import LogLine, instant, parsed_lines, parsed_query
 from placet.demos.ops.metric_series import Sample, Series, parsed_series
-from placet.errors import ToolRejected
 
 _MAX_STEPS = 60
 _MAX_PATTERNS = 20

@@ -111,11 +111,15 @@ DELETE FROM stops WHERE scope = ?;
 INSERT INTO audit_events (writer, sequence, body, link, key_id) VALUES (?, ?, ?, ?, ?);
 
 -- name: put_head
-INSERT INTO audit_heads (writer, sequence, link, opened_after, key_id, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+INSERT INTO audit_heads (writer, sequence, link, opened_after, key_id, mac, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 ON CONFLICT (writer) DO UPDATE SET sequence = ?2, link = ?3, key_id = ?5, mac = ?6;
 
 -- name: heads
 SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads ORDER BY writer;
+
+-- name: last_head
+-- The chain that began last; the next one remembers where it stood.
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads ORDER BY opened_at DESC, writer DESC LIMIT 1;
 
 -- name: chained
 SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, sequence;

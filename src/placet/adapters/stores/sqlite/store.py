@@ -62,7 +62,7 @@ class SqliteStore:
         connection = open_file(path)
         try:
             _check_key(connection, keys)
-            heads = [rows.head_from(row) for row in connection.execute(SQL["heads"])]
+            heads = [rows.head_from(row) for row in connection.execute(SQL["last_head"])]
         except BaseException:
             connection.close()
             raise

@@ -114,10 +114,10 @@ class SqliteTables:
             self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
 
-    def put_head(self) -> None:
+    def put_head(self, opened_at: datetime) -> None:
         head = self._chain.head()
-        opened_after = head.opened_after.decode()
-        self._write("put_head", head.writer, head.sequence, head.link, opened_after, head.key_id, head.mac)
+        opened_after, at = head.opened_after.decode(), rows.microseconds(opened_at)
+        self._write("put_head", head.writer, head.sequence, head.link, opened_after, head.key_id, head.mac, at)
 
 
 def same_ask_bindings(ask: SameAsk) -> tuple[Any, ...]:

@@ -54,6 +54,7 @@ class Writer:
         self._meter = meter
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._closed = False
+        self._opened_at = clock.now()
         self.commits = 0
         self._thread = threading.Thread(target=self._serve, name="placet-writer", daemon=True)
         self._thread.start()
@@ -145,7 +146,7 @@ class Writer:
         """Commit. A fault of COMMIT itself, other than a lock, leaves it open what a restart will find."""
         try:
             if self._chain.end != end:
-                self._tables.put_head()
+                self._tables.put_head(self._opened_at)
             self._connection.execute("COMMIT")
             return
         except apsw.BusyError:

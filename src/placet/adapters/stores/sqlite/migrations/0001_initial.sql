@@ -158,8 +158,10 @@ CREATE TABLE open_reads (
     PRIMARY KEY (writer, sequence)
 ) STRICT, WITHOUT ROWID;
 
+-- `opened_after` names the end of the chain that began last before this one, so that chains hold each other.
 CREATE TABLE audit_heads (
     writer       TEXT PRIMARY KEY,
+    opened_at    INTEGER NOT NULL,
     sequence     INTEGER NOT NULL,
     link         TEXT NOT NULL,
     opened_after TEXT NOT NULL,
