@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from placet.model.proposal import Proposal
     from placet.rules.contracts import Tool, WideInt, tool
     from placet.rules.policy import Matrix
+    from placet.rules.redaction import escape_for_people
 
 _HOMES = {
     "placet.bootstrap": ("MEMORY", "LogSink", "Recovery", "configure_logging"),
@@ -93,6 +94,7 @@ _HOMES = {
     "placet.model.proposal": ("Proposal",),
     "placet.rules.contracts": ("Tool", "WideInt", "tool"),
     "placet.rules.policy": ("Matrix",),
+    "placet.rules.redaction": ("escape_for_people",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -152,6 +154,7 @@ __all__ = [
     "WideInt",
     "__version__",
     "configure_logging",
+    "escape_for_people",
     "open",
     "tool",
 ]

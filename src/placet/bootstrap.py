@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from placet.adapters.clock import RandomIds, SystemClock
+from placet.adapters.clock import GuardedClock, RandomIds, SystemClock
 from placet.adapters.keys import KeyRing, create_key_file, load_key_file
 from placet.adapters.processes import LocalProcesses
 from placet.adapters.sinks.log import LogSink
@@ -34,7 +34,7 @@ from placet.ports.clock import Clock, IdSource
 from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
-from placet.ports.store import Store
+from placet.ports.store import Heard, Store, nobody
 from placet.rules.audit import ChainReport, verify_chains
 from placet.rules.contracts import Tool
 from placet.rules.policy import Matrix
@@ -101,7 +101,7 @@ def open_gate(
         recovery=recovery,
         sinks=tuple(sinks),
         metrics=metrics,
-        clock=clock or SystemClock(),
+        clock=SystemClock() if clock is None else GuardedClock(clock),
         ids=ids or RandomIds(),
     )
 
@@ -171,11 +171,13 @@ class Opening:
     def _run(self) -> _Running:
         """Put everything together, inside the event loop that will use it."""
         meter = self._meter()
-        keys, store = open_store(self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter)
+        herald = Herald(meter=meter, sinks=self._sinks)
+        keys, store = open_store(
+            self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter, heard=herald.durable
+        )
         processes = LocalProcesses()
         owner = processes.own_id()
         chronicle = Chronicle(keys=keys, clock=self._clock)
-        herald = Herald(meter=meter, sinks=self._sinks)
         transport = PythonTransport(self._registry.tools, meter=meter, grace_seconds=self._settings.grace_seconds)
         dispatcher = Dispatcher(
             registry=self._registry,
@@ -195,7 +197,6 @@ class Opening:
             registry=self._registry,
             transport=transport,
             chronicle=chronicle,
-            herald=herald,
             keys=keys,
             ids=self._ids,
             liveness=processes,
@@ -208,7 +209,6 @@ class Opening:
             policy=self._policy,
             transport=transport,
             chronicle=chronicle,
-            herald=herald,
             dispatcher=dispatcher,
             approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
             desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
@@ -237,7 +237,8 @@ class Opening:
             return QuietMeter()
         from placet.adapters.telemetry.metrics import PrometheusMeter
 
-        return PrometheusMeter(self._metrics, tools=tuple(self._registry.tools))
+        sinks = tuple(sink.name for sink in self._sinks)
+        return PrometheusMeter(self._metrics, tools=tuple(self._registry.tools), sinks=sinks)
 
 
 class _Running:
@@ -264,6 +265,7 @@ def open_store(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     meter: Meter | None = None,
+    heard: Heard = nobody,
 ) -> tuple[KeyRing, Store]:
     """A store and its keys. A new store makes its key file (mode 0600); an existing store without its key is refused.
 
@@ -275,12 +277,12 @@ def open_store(
     writer = WriterId(ids.new_id("w"))
     if str(where) == MEMORY:
         keys = KeyRing.ephemeral()
-        return keys, MemoryStore(keys=keys, clock=clock, writer=writer, meter=meter)
+        return keys, MemoryStore(keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
     from placet.adapters.stores.sqlite import SqliteStore
 
     path = Path(where)
     keys = _keys_for(path, key or key_path(path))
-    return keys, SqliteStore(path, keys=keys, clock=clock, writer=writer, meter=meter)
+    return keys, SqliteStore(path, keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
 
 
 def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[KeyRing, Store]:
@@ -301,13 +303,14 @@ def key_path(store: Path) -> Path:
 
 def verify_audit(store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
     """Hold the whole audit of a store against its chains, heads and, if given, anchors kept outside."""
-    return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors)
+    return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors, later_heads=store.heads)
 
 
 def _keys_for(store: Path, key: Path) -> KeyRing:
+    had_store = store.exists()  # asked first: another starter makes the key before the store
     if key.exists():
         return load_key_file(key)
-    if store.exists():
+    if had_store:
         raise KeyMaterialError(f"The store {store} exists, but its key does not: {key}")
     if not store.parent.is_dir():
         raise StoreMissing(f"The folder of the store does not exist: {store.parent}", hint="Make the folder first.")

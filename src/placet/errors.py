@@ -184,6 +184,7 @@ class OperationInProgress(PlacetError):
     """The same operation is running."""
 
     code = "in_progress"
+    may_have_acted = True
     retryable = True
 
 

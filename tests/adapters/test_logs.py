@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,25 +33,25 @@ def throw(*_: object, **__: object) -> Any:
 
 class HostileType(type):
     __hash__ = __eq__ = __repr__ = throw
-    __name__ = __module__ = property(throw)  # type: ignore[assignment]
+    __name__ = __module__ = property(throw)
 
 
 class Hostile(metaclass=HostileType):
-    __class__ = property(throw)  # type: ignore[assignment]
-    __str__ = __repr__ = __format__ = __hash__ = __eq__ = __iter__ = __getattribute__ = throw  # type: ignore[assignment]
+    __class__ = property(throw)
+    __str__ = __repr__ = __format__ = __hash__ = __eq__ = __iter__ = __getattribute__ = throw
 
 
 class HostileMapping(dict[str, object]):
-    items = keys = __iter__ = __getitem__ = throw  # type: ignore[assignment]
+    items = keys = __iter__ = __getitem__ = throw
 
 
 class HostileText(str):
     __slots__ = ()
-    __str__ = __repr__ = __mod__ = __hash__ = __eq__ = throw  # type: ignore[assignment]
+    __str__ = __repr__ = __mod__ = __hash__ = __eq__ = throw
 
 
 class HostileError(Exception, metaclass=HostileType):
-    __class__ = property(throw)  # type: ignore[assignment]
+    __class__ = property(throw)
     __str__ = __repr__ = throw
 
 
@@ -212,9 +213,10 @@ def test_messages_and_arguments_of_other_kinds_are_not_rendered() -> None:
         ("%q", ("a",)),
     ]:
         assert line_of(record(message, *arguments))["message"] == "[UNREADABLE_LOG_MESSAGE]"
-    for arguments in [HostileMapping(x="a"), {"x": Talkative()}, Hostile(), ["a"]]:
+    odd: list[Any] = [HostileMapping(x="a"), {"x": Talkative()}, {"x": "b", 1: "a"}, Hostile(), ["a"]]
+    for argument in odd:
         made = record("%(x)s")
-        made.args = arguments  # type: ignore[assignment]
+        made.args = argument
         assert line_of(made)["message"] == "[UNREADABLE_LOG_MESSAGE]"
 
 
@@ -278,7 +280,7 @@ def test_causes_are_named_with_their_places_and_an_endless_chain_is_cut() -> Non
             raise ToolError(MARKER) from error
 
     class ToolError(Exception):
-        __cause__ = property(throw)  # type: ignore[assignment]
+        __cause__ = property(throw)
 
     exception = line_of(record(exc_info=caught(tool)))["exception"]
     assert [cause["type"] for cause in exception["causes"]] == ["KeyError"]
@@ -336,7 +338,7 @@ def test_a_record_that_hides_its_attributes_still_makes_a_line() -> None:
         __getattribute__ = throw
 
     class Worse(logging.LogRecord):
-        __dict__ = property(throw)  # type: ignore[assignment]
+        __dict__ = property(throw)
 
     hidden, worse = record("hello"), record("hello")
     hidden.__class__, worse.__class__ = Hidden, Worse
@@ -346,8 +348,8 @@ def test_a_record_that_hides_its_attributes_still_makes_a_line() -> None:
 
 
 @pytest.mark.req("B157")
-def test_configuring_twice_adds_one_handler_and_moves_it(logger: logging.Logger) -> None:
-    first, second = io.StringIO(), io.StringIO()
+def test_configuring_twice_adds_one_handler_and_moves_it(logger: logging.Logger, tmp_path: Path) -> None:
+    first, second = (tmp_path / "log").open("w"), io.StringIO()
     configure(first, "DEBUG", logger=logger)
     first.close()
     configure(second, logging.WARNING, logger=logger)
@@ -403,6 +405,7 @@ def test_context_is_on_every_line_inside_and_restored_outside() -> None:
     with bound(request_id="r-1", tenant="a"):
         seen.append(line_of(record()))
         with bound(request_id="r-2"):
+            seen.append(line_of(record()))
             seen.append(line_of(record(tenant="given")))
         seen.append(line_of(record()))
     with pytest.raises(RuntimeError), bound(request_id="r-3"):
@@ -411,6 +414,7 @@ def test_context_is_on_every_line_inside_and_restored_outside() -> None:
 
     assert [(line.get("request_id"), line.get("tenant")) for line in seen] == [
         ("r-1", "a"),
+        ("r-2", "a"),
         ("r-2", "given"),
         ("r-1", "a"),
         (None, None),

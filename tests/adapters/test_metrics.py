@@ -25,7 +25,7 @@ class HostileText(str):
     def _raise(self, *_: object) -> Any:
         raise RuntimeError("LEAKED-7f3a91")
 
-    __hash__ = __eq__ = __str__ = __repr__ = __format__ = _raise  # type: ignore[assignment]
+    __hash__ = __eq__ = __str__ = __repr__ = __format__ = _raise
 
 
 @pytest.fixture

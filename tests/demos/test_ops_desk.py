@@ -263,3 +263,21 @@ def test_a_desk_that_cannot_start_says_so_and_leaves_nothing(tmp_path: Path):
 def test_a_running_desk_is_not_started_twice(desk, tmp_path: Path):
     with pytest.raises(RuntimeError, match="running already"):
         desk.start(tmp_path / "desk")
+
+
+async def test_every_creation_that_arrives_is_remembered_whatever_becomes_of_it(desk, desk_client, tmp_path):
+    await desk_client.misbehave({"answer": {"status": 503}})
+    with pytest.raises(RemoteStatus):
+        await desk_client.create("key 1", TICKET)
+    await desk_client.create("key 1", TICKET)
+    await desk_client.misbehave({"drop_replies": 1})
+    with pytest.raises(ConnectionError):
+        await desk_client.create('["business","ü"]', TICKET, timeout_seconds=2.0)
+    desk.stop()
+    desk.start(tmp_path / "desk")
+
+    assert await desk_client.arrivals() == ["key 1", "key 1", '["business","ü"]']
+    assert [(ticket["id"], ticket["key"]) for ticket in await desk_client.tickets()] == [
+        ("OPS-1001", "key 1"),
+        ("OPS-1002", '["business","ü"]'),
+    ]

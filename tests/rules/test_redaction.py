@@ -7,7 +7,7 @@ import re
 from collections import OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from types import MappingProxyType
@@ -52,8 +52,8 @@ class HostileType(type):
     __eq__ = throwing()
     __instancecheck__ = throwing()
     __subclasscheck__ = throwing()
-    __name__ = property(throwing())  # type: ignore[assignment]
-    __module__ = property(throwing())  # type: ignore[assignment]
+    __name__ = property(throwing())
+    __module__ = property(throwing())
     __str__ = throwing()
     __repr__ = throwing()
 
@@ -61,7 +61,7 @@ class HostileType(type):
 class Hostile(metaclass=HostileType):
     """Raises for whatever a value can be asked."""
 
-    __class__ = property(throwing())  # type: ignore[assignment]
+    __class__ = property(throwing())
     __str__ = throwing()
     __repr__ = throwing()
     __format__ = throwing()
@@ -103,7 +103,7 @@ def collection_raising(kind: type[BaseException]) -> object:
 def enum_raising(kind: type[BaseException]) -> object:
     class Bad(Enum):
         ONE = MARKER
-        value = property(throwing(kind))  # type: ignore[assignment]
+        value = property(throwing(kind))
 
     return Bad.ONE
 
@@ -148,7 +148,7 @@ def test_members_that_are_each_small_enough_are_bounded_together() -> None:
         shared = [shared] * 256
 
     assert len(as_strict_json(sanitise(shared))) < 300_000
-    assert len(as_strict_json(sanitise(["word " * 3000] * 256))) < 600_000
+    assert len(as_strict_json(sanitise(["word " * 3000] * 256))) < 100_000
 
 
 @pytest.mark.req("B143")
@@ -157,6 +157,8 @@ def test_a_secret_cut_by_the_limit_is_not_shown_in_part() -> None:
     shown = sanitise("x" * 2030 + f" redis://:{password}@host")
 
     assert type(shown) is str and "hunter2" not in shown
+    shown = sanitise("token=" + "a" * 16_000 + f" redis://:{password * 4}@host")
+    assert shown == "token=[REDACTED][TRUNCATED]"
 
 
 @pytest.mark.req("B144", "B147")
@@ -198,7 +200,7 @@ def test_containers_that_never_end_are_cut() -> None:
         ONE = 1
 
         @property
-        def value(self) -> object:
+        def value(self) -> Any:
             return [self]
 
     assert sanitise(Endless()) == [7] * 256 + ["[ITEM_LIMIT]"]
@@ -231,12 +233,17 @@ def test_what_is_not_understood_is_one_placeholder_and_nothing_of_it_runs() -> N
 
 @pytest.mark.req("B167")
 def test_a_foreign_time_zone_is_not_asked() -> None:
+    asked = []
+
     class Zone(tzinfo):
-        utcoffset = throwing()
-        dst = throwing()
-        tzname = throwing()
+        def utcoffset(self, _: object) -> timedelta:
+            asked.append("utcoffset")
+            return timedelta(0)
+
+        dst = tzname = throwing()
 
     assert sanitise(datetime(2026, 1, 2, 3, 4, tzinfo=Zone())) == "[UNSERIALIZABLE]"
+    assert asked == []
     assert sanitise(datetime(2026, 1, 2, 3, 4, tzinfo=UTC)) == "2026-01-02T03:04:00+00:00"
 
 
@@ -266,7 +273,7 @@ def test_a_class_that_lies_about_its_bases_is_not_understood() -> None:
 def test_subclasses_of_plain_types_show_their_data_and_not_their_methods() -> None:
     class Text(str):
         __slots__ = ()
-        __str__ = __repr__ = __hash__ = __eq__ = __len__ = __getitem__ = throwing()  # type: ignore[assignment]
+        __str__ = __repr__ = __hash__ = __eq__ = __len__ = __getitem__ = throwing()
 
     class Whole(int):
         __str__ = __repr__ = __int__ = __index__ = throwing()
@@ -357,9 +364,19 @@ def test_a_header_given_as_a_pair_is_redacted() -> None:
 
 
 @pytest.mark.req("B149")
-@pytest.mark.parametrize("key", ["question", "answer", "document_text", "prompt", "arguments", "result", "Prompt"])
+@pytest.mark.parametrize(
+    "key", ["question", "answer", "document_text", "prompt", "arguments", "result", "Prompt", "ｐｒｏｍｐｔ"]
+)
 def test_content_is_replaced_by_its_length(key: str) -> None:
     assert sanitise({"a": {key: "four"}}) == {"a": {key: "[CONTENT:4 chars]"}}
+
+
+def test_a_fault_of_our_own_is_a_placeholder_too() -> None:
+    class Broken(KeyRules):
+        def kind(self, key: str) -> Any:
+            raise MemoryError
+
+    assert sanitise({"a": 1}, keys=Broken()) == "[UNSERIALIZABLE]"
 
 
 @pytest.mark.req("B149")
@@ -379,6 +396,7 @@ def test_content_that_is_not_text_says_its_size_or_nothing() -> None:
 def test_a_placeholder_for_content_is_kept_and_a_forged_one_is_not() -> None:
     assert sanitise({"prompt": "[CONTENT:12 chars]"}) == {"prompt": "[CONTENT:12 chars]"}
     assert sanitise({"prompt": f"[CONTENT:{MARKER} chars]"}) == {"prompt": "[CONTENT:29 chars]"}
+    assert sanitise({"prompt": f"[CONTENT:1 chars] {MARKER}"}) == {"prompt": "[CONTENT:31 chars]"}
 
 
 def test_counts_of_prompts_are_not_prompts() -> None:
@@ -400,8 +418,8 @@ def test_numbers_no_strict_reader_takes_are_placeholders() -> None:
 
 @pytest.mark.req("B164")
 def test_a_mobile_number_that_is_a_number_is_redacted() -> None:
-    assert sanitise([13812345678, 13812345678.0, 1_700_000_000_000, 12_999_999_999]) == [
-        *["[REDACTED]"] * 2,
+    assert sanitise([13_000_000_000, 19_999_999_999, 13812345678.0, 1_700_000_000_000, 12_999_999_999]) == [
+        *["[REDACTED]"] * 3,
         1_700_000_000_000,
         12_999_999_999,
     ]
@@ -432,6 +450,8 @@ SCRUBBED = [
     ("password=sk-abcdefghijkl,more tail", "password=[REDACTED] tail"),
     ("Cookie: sk-abcdefghijkl session=1\nnext", "Cookie: [REDACTED]\nnext"),
     ("Cookie: a=1; b=2\nnext", "Cookie: [REDACTED]\nnext"),
+    ("x-auth: Token abc tail", "x-auth: [REDACTED] tail"),
+    ("password=a&b&c tail", "password=[REDACTED] tail"),
     ("token=Bearer abc tail", "token=[REDACTED] tail"),
     ("sent bearer abc.def-ghi tail", "sent [REDACTED] tail"),
     ("sent BEARER abc", "sent [REDACTED]"),
@@ -477,6 +497,9 @@ def test_secrets_in_text_are_scrubbed(text: str, clean: str) -> None:
         "550e8400-e29b-41d4-a716-13812345678f",
         "task-management of a basic kind: monkeys, keyJoins",
         "the token was refused",
+        "shipping=1 spin: 2 authors=3 cpw=4",
+        "curl --token --retry 3",
+        "offset +0123456789 and 1+1234567890",
         "",
     ],
 )
@@ -525,7 +548,7 @@ def test_every_other_exception_is_untrusted_whatever_it_calls_itself() -> None:
     Renamed.__name__, Renamed.__module__ = "ToolRejected", "placet.errors"
 
     class Worse(Exception, metaclass=HostileType):
-        __class__ = property(throwing())  # type: ignore[assignment]
+        __class__ = property(throwing())
 
     for value in [pretender, pretender(), Renamed, Renamed(), Worse, Worse(), Hostile(), int, "ValueError", None]:
         assert safe_exception_name(value) == "untrusted_exception"
@@ -549,6 +572,7 @@ def test_every_other_exception_is_untrusted_whatever_it_calls_itself() -> None:
         ("a" + "\n" * 400 + "text", "a[400 blanks]text"),
         ("a" + "\r\n \u3000" * 10 + "b", "a[40 blanks]b"),
         ("[9 blanks]", r"\u{5b}9 blanks]"),
+        (r"\[9 blanks]", r"\\\u{5b}9 blanks]"),
         (r"C:\data\new \u{202e}", r"C:\data\\new \\u{202e}"),
         ("\\\n", r"\\\n"),
         ("\\", "\\"),
@@ -615,7 +639,8 @@ def made(value: object) -> object:
             return [made(member) for member in value]
         case tuple():
             return tuple(made(member) for member in value)
-    return value
+        case _:
+            return value
 
 
 KEYS = st.one_of(st.text(max_size=5), st.integers(), st.none(), st.sampled_from(["order", "note_2"]))

@@ -6,7 +6,14 @@ import asyncio
 import random
 import secrets
 import time
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timezone
+from math import inf, isfinite
+from zoneinfo import ZoneInfo
+
+from placet.errors import BoundaryUnavailable
+from placet.ports.clock import Clock
+from placet.ports.waiting import raise_owed_cancellation
 
 
 class SystemClock:
@@ -20,6 +27,46 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class GuardedClock:
+    """A clock somebody else made. Whatever it does instead of telling the time is a refusal without its text.
+
+    `monotonic` answers infinity instead, at which every deadline has passed. Source: REQUIREMENTS B054, B069.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        with suppress(BaseException):
+            instant = self._clock.now()
+            if type(instant) is datetime and (type(instant.tzinfo) is timezone or type(instant.tzinfo) is ZoneInfo):
+                return instant.astimezone(UTC)
+        raise _failed()
+
+    def monotonic(self) -> float:
+        with suppress(BaseException):
+            seconds: object = self._clock.monotonic()
+            if (type(seconds) is float or type(seconds) is int) and isfinite(seconds):
+                return float(seconds)
+        return inf
+
+    async def sleep(self, seconds: float) -> None:
+        await raise_owed_cancellation()
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        try:
+            await self._clock.sleep(seconds)
+            return
+        except BaseException:
+            if task is not None and task.cancelling() > before:
+                raise  # the caller was cancelled; anything else is the clock's own doing
+        raise _failed()
+
+
+def _failed() -> BoundaryUnavailable:
+    return BoundaryUnavailable("The clock cannot be read.", code="clock_failed")
 
 
 class RandomIds:

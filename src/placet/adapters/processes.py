@@ -11,14 +11,14 @@ from placet.model.identifiers import OwnerId
 
 
 class LocalProcesses:
-    """Owner ids of the form `host/boot/pid/start/nonce`.
+    """Owner ids of the form `host/boot/namespace/pid/start/nonce`.
 
-    A process is proven dead only on its own host and boot: its pid is free, or belongs to a process that started at
-    another time. Anything else counts as alive.
+    A process is proven dead only on its own host and boot, and seen from its own container: its pid is free, or
+    belongs to a process that started at another time. Anything else counts as alive.
     """
 
     def __init__(self) -> None:
-        self._here = f"{socket.gethostname()}/{_boot_id()}"
+        self._here = f"{socket.gethostname()}/{_boot_id()}/{_pid_namespace()}"
 
     def own_id(self) -> OwnerId:
         pid = os.getpid()
@@ -45,6 +45,13 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return "unknown-boot"
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "unknown-namespace"
 
 
 def _started(pid: int) -> str:

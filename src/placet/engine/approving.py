@@ -75,14 +75,28 @@ class Approver:
         return call
 
     async def approval_for(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
-        """The approval that authorises this dispatch, verified; or where the question stands."""
-        for approval in await self._store.same_ask(self._same(call, ask)):
+        """The approval that authorises this dispatch, verified; or where the question stands.
+
+        A denial answers the same arguments under every name: another key of the caller's own does not get around it.
+        """
+        denied: Approval | None = None
+        mine = self._same(call, ask)
+        for approval in await self._store.same_ask(replace(mine, policy_version=None, operation_key=None)):
             if (altered := verify(approval, self._keys)) is not None:
                 return Suspect(approval=approval, misfit=altered)
+            if mine.operation_key not in (None, approval.question.operation_key):
+                is_denied = approval.state is ApprovalState.DENIED
+                denied = approval if is_denied and approval.question.policy_version == ask.policy_version else denied
+                continue
             if await self._retired(approval):
                 continue
+            if approval.question.policy_version != ask.policy_version:
+                await self._withdraw(approval, "policy_changed")  # an older policy's question is asked again
+                continue
             match approval.state:
-                case ApprovalState.PENDING if approval.question.dispatch_number == dispatch_number:
+                case ApprovalState.PENDING if rules.asks_for(
+                    approval.question, call, ask, dispatch_number=dispatch_number
+                ):
                     return Waiting(approval=approval, is_new=False)
                 case ApprovalState.DENIED:
                     return RefusedBefore(approval=approval)
@@ -93,7 +107,9 @@ class Approver:
                         return approval
                 case _:
                     pass
-            await self._withdraw(approval)  # it was asked for another contract or dispatch; ask anew
+            await self._withdraw(approval, "no_longer_fits")  # another contract or dispatch; ask anew
+        if denied is not None:
+            return RefusedBefore(approval=denied)
         return await self._ask(call, ask, step, dispatch_number=dispatch_number)
 
     async def _ask(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
@@ -156,10 +172,10 @@ class Approver:
         await self._store.retire(approval, ApprovalState.EXPIRED, events=(event,))
         return True
 
-    async def _withdraw(self, approval: Approval) -> None:
+    async def _withdraw(self, approval: Approval, detail: str) -> None:
         state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
         facts = self._chronicle.of_question(approval.question)
-        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="no_longer_fits")
+        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=detail)
         await self._store.retire(approval, state, events=(event,))
 
     def _same(self, call: Call, ask: Ask) -> SameAsk:
@@ -187,6 +203,8 @@ def verify(approval: Approval, keys: Keys) -> Misfit | None:
         signature is None or not keys.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(question, answer), signature)
     ):
         return Misfit.SIGNATURE_FORGED
+    if not rules.state_fits(approval):
+        return Misfit.STATE_FORGED
     return None if stored_arguments(question, keys) is not None else Misfit.ARGUMENTS_FORGED
 
 

@@ -17,6 +17,7 @@ from placet.model.json import JsonValue
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
 from placet.ports.keys import KeyPurpose, Keys
+from placet.rules.approvals import on_behalf_of
 from placet.rules.summaries import fingerprint_text, summary
 
 _CLOCKLESS = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,13 +148,12 @@ class Chronicle:
     def of_principal(self, principal: Principal) -> dict[str, Any]:
         if type(principal) is not Principal or not principal.is_well_formed():
             return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id}
-        giver = principal.on_behalf_of
         return {
             "tenant": principal.tenant,
             "subject": principal.subject,
             "key_id": self._key_id,
             "roles": tuple(sorted(role.value for role in principal.roles)),
-            "on_behalf_of": giver.subject if giver is not None else None,
+            "on_behalf_of": on_behalf_of(principal),
             "environment": principal.environment,
         }
 

@@ -21,7 +21,8 @@ from placet.model.principal import Principal, Standing
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
-from placet.rules.decoding import decode_object
+from placet.rules import operations
+from placet.rules.decoding import LONE_SURROGATE, decode_object
 from placet.rules.policy import DECIDE_SCOPE
 
 MASK = "[MASKED]"
@@ -82,7 +83,7 @@ class Desk:
         self, *, by: Principal, states: tuple[ApprovalState, ...] = tuple(ApprovalState), limit: int = 100
     ) -> tuple[ApprovalView, ...]:
         """Approvals of the person's tenant in these states, newest first."""
-        self._may_look(by)
+        await self._may_look(by)
         found = await self._store.approvals(by.tenant, states=states, limit=limit)
         now = await self._store.now()
         return tuple(
@@ -98,7 +99,7 @@ class Desk:
             NotFound: there is none in this person's tenant.
             DecisionRefused: the stored row was altered; an alarm is recorded.
         """
-        self._may_look(by)
+        await self._may_look(by)
         return self._view(await self._verified(approval_id, by), by, await self._store.now())
 
     async def approve(self, approval_id: str, *, digest: str, by: Principal, reason: str = "") -> ApprovalView:
@@ -123,15 +124,15 @@ class Desk:
     async def _decide(
         self, approval_id: str, verdict: Verdict, *, digest: str, by: Principal, reason: str
     ) -> ApprovalView:
-        if type(reason) is not str or len(reason) > MAX_REASON_CHARACTERS:
+        if type(reason) is not str or len(reason) > MAX_REASON_CHARACTERS or LONE_SURROGATE.search(reason):
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
-        self._may_look(by)
+        await self._may_look(by)
         approval = await self._verified(approval_id, by)
         now = await self._store.now()
         question = approval.question
         if (why_not := rules.why_not_entitled(question, by)) is not None:
             raise await self._refusal(approval, by, why_not, "This person may not decide this approval.")
-        if digest != question.argument_digest:
+        if type(digest) is not str or digest != question.argument_digest:
             raise await self._refusal(approval, by, "other_digest", "The decision is about other arguments.")
         if approval.state is not ApprovalState.PENDING:
             return await self._decided_before(approval, verdict, by, now)
@@ -161,7 +162,7 @@ class Desk:
 
     async def withdraw(self, approval_id: str, *, by: Principal) -> ApprovalView:
         """Take a question, or an approval nobody has used, back. For its requester, its decider, or the entitled."""
-        self._may_look(by)
+        await self._may_look(by)
         approval = await self._verified(approval_id, by)
         answer = approval.answer
         own = by.subject in (approval.question.subject, approval.question.on_behalf_of)
@@ -208,10 +209,13 @@ class Desk:
             kind, self._chronicle.of_question(approval.question), model_suggested=False, **more
         )
 
-    def _may_look(self, by: Principal) -> None:
+    async def _may_look(self, by: Principal) -> None:
         if type(by) is not Principal or not by.is_well_formed():
             raise MisuseError("by= is the signed-in Principal.")
         if by.standing is not Standing.PERSON:
+            facts = self._chronicle.of_principal(by)
+            event = self._chronicle.event(EventKind.DECISION_REFUSED, facts, detail="not_a_person")
+            await self._store.record((event,))
             raise DecisionRefused(
                 "Approvals are for people; a credential that proposes never decides.", code="not_a_person"
             )
@@ -238,7 +242,7 @@ class Desk:
             arguments={name: MASK if name in masked else value for name, value in arguments.items()},
             masked=masked,
             digest=question.argument_digest,
-            resource=question.resource,
+            resource=operations.readable(question.resource) if question.resource is not None else None,
             requested_by=question.subject,
             on_behalf_of=question.on_behalf_of,
             run_id=question.run_id,

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from placet.engine import replies
 from placet.engine.chronicle import Chronicle
+from placet.engine.faults import told
 from placet.engine.herald import Herald
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
@@ -42,7 +44,10 @@ from placet.model.json import JsonValue
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    Claimed,
     Halted,
+    Held,
+    MoveAnswer,
     Moved,
     NotMoved,
     NotYourRun,
@@ -56,7 +61,7 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.model.outcome import Outcome
-from placet.ports.clock import Clock, IdSource
+from placet.ports.clock import Clock, IdSource, elapsed_seconds
 from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.transport import Transport
@@ -69,6 +74,8 @@ _log = logging.getLogger("placet.dispatch")
 _OUR_FAULT = Raised(error_type="internal_fault", is_transient=False)
 _DOUBT_REPEATS = 3
 """How often a verb whose answer was lost is repeated with its token before we give up learning."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+"""Between tries to settle while the store does not serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,30 +175,45 @@ class Dispatcher:
             deadline=warrant.deadline,
         )
         claim = self._claim_of(call, warrant, dispatch)
+        has_doubt = False
+        refusal: ClaimAnswer | None = None
         for _ in range(_DOUBT_REPEATS):
             try:
-                return await self._store.claim(claim), dispatch
+                answer = await self._store.claim(claim)
             except StoreInDoubt:
-                continue  # the same claim again: the token on the row decides
+                has_doubt = True  # the same claim again: the token on the row decides
+                continue
+            except StoreError:
+                if not has_doubt:
+                    raise
+                continue
+            if not has_doubt or isinstance(answer, Claimed | Held):
+                return answer, dispatch
+            refusal = answer
+            break
+        return await self._without_doubt(claim, refusal), dispatch
+
+    async def _without_doubt(self, claim: Claim, refusal: ClaimAnswer | None) -> ClaimAnswer | InDoubt:
+        """After a lost answer "not run" is told only once the lost try can never land."""
         try:
-            is_void = await self._store.void(claim.tenant, claim.operation_key, claim.token)
-            if not is_void:
-                return await self._store.claim(claim), dispatch
+            if not await self._store.void(claim.tenant, claim.operation_key, claim.token):
+                return await self._store.claim(claim)
         except StoreError:
-            return InDoubt(), dispatch
+            return InDoubt()
+        if refusal is not None:
+            return refusal
         raise StoreUnavailable("The claim was not acknowledged, and has been voided.")
 
     async def perform(self, dispatch: _Dispatch) -> Outcome:
         """Run a claimed call to its outcome. The effect is dispatched; whatever happens now is settled."""
-        self._herald.durable((dispatch.started,))
         self.in_flight += 1
         try:
-            if not await self._herald.before_dispatch((dispatch.started,)):
+            if not await self._herald.before_dispatch(dispatch.started):
                 return await self._settle_unsent(dispatch)
             report, has_doubt = await self._attempts(dispatch)
             return await self._settle(dispatch, report, has_doubt=has_doubt)
-        except Exception:  # a fault of our own after the point of no return: it may have acted
-            _log.exception("dispatch failed", extra={"tool": dispatch.call.contract.name})
+        except Exception as fault:  # a fault of our own after the point of no return: it may have acted
+            _log.error("dispatch failed", extra={"tool": dispatch.call.contract.name, **told(fault)})
             await self._write(dispatch, EffectState.UNKNOWN, "internal_fault", _OUR_FAULT)
             return replies.unknown(dispatch.call)
         finally:
@@ -208,6 +230,8 @@ class Dispatcher:
                 return report, has_doubt
             if not await self._turn(dispatch, report):
                 return report, has_doubt
+            if not await self._herald.before_dispatch(dispatch.started):
+                return Unsent(), has_doubt
 
     async def _turn(self, dispatch: _Dispatch, report: Report) -> bool:
         """Close this attempt and open the next in one commit; false if the ledger does not agree."""
@@ -235,9 +259,10 @@ class Dispatcher:
                 return False
             if isinstance(answer, NotMoved):
                 return False
-            self._herald.durable((closing, opening))
             dispatch.attempt += 1
-            dispatch.submitted, dispatch.window = submitted, window
+            dispatch.started = opening
+            dispatch.began = dispatch.submitted = submitted
+            dispatch.window = window
             return True
         return False
 
@@ -298,6 +323,7 @@ class Dispatcher:
             operation_key=call.operation_key,
             fence=dispatch.fence,
             token=dispatch.token,
+            attempt=dispatch.attempt,
             state=state,
             reason=reason,
             attempt_has_ended=has_ended,
@@ -309,17 +335,43 @@ class Dispatcher:
         )
         for _ in range(_DOUBT_REPEATS):
             try:
-                answer = await self._store.settle(settlement)
+                answer = await self._settle_open_attempt(dispatch, settlement)
             except StoreInDoubt:
                 continue
+            except StoreError:
+                break
             except PlacetError:
                 return False  # the row stays dispatched; its lease runs out and it becomes unknown
-            if isinstance(answer, Moved) and answer.is_news:
-                is_late = answer.effect.state is EffectState.RECONCILED_COMMITTED
-                self._herald.durable((late,) if is_late else (completed,))
-                self._count_settled(answer.effect.state.value)
             return isinstance(answer, Moved) and answer.effect.state in (state, EffectState.RECONCILED_COMMITTED)
+        self._background(self._insist(dispatch, settlement))
         return False
+
+    async def _settle_open_attempt(self, dispatch: _Dispatch, settlement: Settlement) -> MoveAnswer:
+        """Settle once; a turn whose answer was lost may have landed, and what it opened was never sent."""
+        answer = await self._store.settle(settlement)
+        opened = settlement.attempt + 1
+        if isinstance(answer, NotMoved) and answer.reason == "other_attempt" and answer.effect.attempt == opened:
+            unsent = self._closing(
+                replace(dispatch, attempt=opened), Unsent(), state=settlement.state, reason=settlement.reason
+            )
+            answer = await self._store.settle(replace(settlement, attempt=opened, events=(unsent,)))
+        if isinstance(answer, Moved) and answer.is_news:
+            self._count_settled(answer.effect.state.value)
+        return answer
+
+    async def _insist(self, dispatch: _Dispatch, settlement: Settlement) -> None:
+        """Settle once the store serves again. Until then our signs of life would keep the row from being taken over."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            await self._clock.sleep(pause)
+            pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
+            try:
+                await self._settle_open_attempt(dispatch, settlement)
+                return
+            except StoreError:
+                continue
+            except PlacetError:
+                return
 
     # ------------------------------------------------------------ reads without a record
 
@@ -345,10 +397,9 @@ class Dispatcher:
             window=self._window(call, warrant.deadline),
             deadline=warrant.deadline,
         )
-        self._herald.durable((started,))
         self.in_flight += 1
         try:
-            if not await self._herald.before_dispatch((started,)):
+            if not await self._herald.before_dispatch(started):
                 report: Report = Unsent()
             else:
                 report = await self._read_attempts(dispatch)
@@ -370,10 +421,11 @@ class Dispatcher:
             except StoreError:
                 return report
             dispatch.place = answer.place if isinstance(answer, Recorded) else dispatch.place
-            self._herald.durable((closing, opening))
             dispatch.attempt += 1
-            dispatch.submitted = self._clock.monotonic()
+            dispatch.began = dispatch.submitted = self._clock.monotonic()
             dispatch.window = self._window(dispatch.call, dispatch.deadline)
+            if not await self._herald.before_dispatch(opening):
+                return Unsent()
 
     async def _read_outcome(self, dispatch: _Dispatch, report: Report) -> Outcome:
         call = dispatch.call
@@ -385,7 +437,6 @@ class Dispatcher:
             await self._store.record((completed,), closes=dispatch.place)
         except StoreError:
             return replies.unknown(call)  # nothing was changed, but what was read is not on record, so it is not shown
-        self._herald.durable((completed,))
         if broken is not None:
             return replies.failed(call, code="result_broken", words=None)
         if isinstance(report, Returned):
@@ -404,7 +455,6 @@ class Dispatcher:
         facts = self._chronicle.of_call(call, None)
         events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
         await self._store.record(events)
-        self._herald.durable(events)
         return replies.refused_call(call, code)
 
     # ------------------------------------------------------------ one attempt
@@ -413,9 +463,13 @@ class Dispatcher:
         """One invocation within its send window; past it nothing is sent."""
         call = dispatch.call
         last_send = dispatch.submitted + dispatch.window
-        remaining = last_send - self._clock.monotonic()
         dispatch.began = self._clock.monotonic()
-        if remaining <= 0 or await takes_owed_cancellation():
+        remaining = last_send - dispatch.began
+        if not 0.0 < remaining < inf or await takes_owed_cancellation():
+            return Unsent()
+        try:
+            deadline_at = self._chronicle.now() + timedelta(seconds=remaining)
+        except PlacetError:  # the clock failed, and nothing has been sent
             return Unsent()
         context = CallContext(
             tenant=call.principal.tenant,
@@ -424,7 +478,7 @@ class Dispatcher:
             call_id=call.call_id,
             operation_key=call.operation_key,
             attempt=dispatch.attempt,
-            deadline_at=self._chronicle.now() + timedelta(seconds=remaining),
+            deadline_at=deadline_at,
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
             _guard=lambda: _guard(self._clock.monotonic() < last_send),
         )
@@ -464,7 +518,9 @@ class Dispatcher:
     async def close(self) -> None:
         """Let late words that are being written reach the ledger."""
         if self._late:
-            await asyncio.wait(self._late, timeout=self._settings.grace_seconds)
+            _, pending = await asyncio.wait(self._late, timeout=self._settings.grace_seconds)
+            for task in pending:
+                task.cancel()
 
     # ------------------------------------------------------------ patience
 
@@ -495,13 +551,18 @@ class Dispatcher:
     def _asked_to_wait(self, report: Report) -> float | None:
         if not isinstance(report, Answered):
             return None
-        return retry.retry_after_seconds(report.retry_after, now=self._chronicle.now())
+        try:
+            return retry.retry_after_seconds(report.retry_after, now=self._chronicle.now())
+        except PlacetError:
+            return None
 
     async def _wait(self, seconds: float) -> bool:
         """Wait; false if the caller left meanwhile, which is owed to it."""
         try:
             await self._clock.sleep(seconds)
             return True
+        except PlacetError:  # the clock failed
+            return False
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None:
@@ -530,7 +591,7 @@ class Dispatcher:
             outcome,
             attempt=dispatch.attempt,
             fence=dispatch.fence,
-            seconds=self._clock.monotonic() - dispatch.began,
+            seconds=elapsed_seconds(self._clock, dispatch.began),
             detail=reason,
             error_type=error_type,
             effect_state=state.value if state is not None else None,

@@ -6,30 +6,33 @@ store, policy, clock or keys before dispatch is a refusal; after it, the outcome
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 
 from placet.engine import replies
 from placet.engine.approving import Approver, Finding, RefusedBefore, Suspect, Waiting
 from placet.engine.chronicle import Chronicle
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher, InDoubt, Warrant
-from placet.engine.herald import Herald
+from placet.engine.faults import told
 from placet.engine.reconciler import Reconciler
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
-from placet.errors import InvalidProposal, MisuseError, PlacetError, ProtocolRejected
+from placet.errors import InvalidProposal, MisuseError, PlacetError, ProtocolRejected, StoreError
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, AuditOutcome, EventKind
 from placet.model.call import Call
-from placet.model.contract import MAX_ATTEMPTS_PER_CALL, Contract
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL, UNKNOWN_TOOL_LABEL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
 from placet.model.effect import Effect
 from placet.model.identifiers import CallId, PolicyVersion, RequestId, RunId
 from placet.model.ledger import Claimed, Halted, Held, NotUsable, NotYourRun, OverBudget, Recorded, Step, Voided
 from placet.model.outcome import NotRun, Outcome, Refused
-from placet.model.principal import Principal, is_identity
+from placet.model.principal import Principal, is_identity, is_principal
 from placet.model.proposal import Proposal
 from placet.ports.clock import Clock, IdSource
 from placet.ports.meter import Meter
@@ -74,7 +77,6 @@ class Gate:
         policy: PolicyEngine,
         transport: Transport,
         chronicle: Chronicle,
-        herald: Herald,
         dispatcher: Dispatcher,
         approver: Approver,
         desk: Desk,
@@ -90,7 +92,6 @@ class Gate:
         self._policy = policy
         self._transport = transport
         self._chronicle = chronicle
-        self._herald = herald
         self._dispatcher = dispatcher
         self._approver = approver
         self._clock = clock
@@ -115,7 +116,6 @@ class Gate:
         )
         if events:
             await self._store.record(events)
-            self._herald.durable(events)
 
     # ------------------------------------------------------------ entrances
 
@@ -164,7 +164,7 @@ class Gate:
         A malformed member, or a call id that occurs twice, stops the whole batch before anything in it runs.
         """
         session = self._session(principal, run, request_id, None, timeout_seconds)
-        outcomes = await self._batch(list(batch), session, stop_on_failure=False)
+        outcomes = await self._batch(_members(batch), session, stop_on_failure=False)
         await raise_owed_cancellation()
         return outcomes
 
@@ -179,22 +179,26 @@ class Gate:
     ) -> tuple[Outcome, ...]:
         """Like `submit_all`, but after the first outcome that is no success the rest are `NotRun`."""
         session = self._session(principal, run, request_id, None, timeout_seconds)
-        outcomes = await self._batch(list(batch), session, stop_on_failure=True)
+        outcomes = await self._batch(_members(batch), session, stop_on_failure=True)
         await raise_owed_cancellation()
         return outcomes
 
     def tools_for(self, principal: Principal) -> tuple[Contract, ...]:
-        """The tools this principal may see. Seeing is not yet being allowed."""
+        """The tools this principal may see. Seeing is not yet being allowed; a policy that fails lists nothing."""
+        if not is_principal(principal):
+            return ()
         return tuple(
             contract
             for contract in self._registry
             if (contract.allowed_tenants is None or principal.tenant in contract.allowed_tenants)
-            and self._policy.is_listed(contract, principal)
+            and _is_listed(self._policy, contract, principal)
         )
 
     async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:
         """What policy would say, without running, asking or recording anything; an outcome if it makes no call."""
         session = self._session(principal, run, None, None, None)
+        if not is_principal(principal):
+            return Deny(reasons=("principal_malformed",), policy_version=PolicyVersion("unavailable"))
         try:
             return await self._decide(self._bind(proposals.read_proposal(proposal), session))
         except InvalidProposal as error:
@@ -202,7 +206,8 @@ class Gate:
 
     def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
         """Hold the store's whole audit against its chains, its heads and, if given, anchors kept outside."""
-        return verify_chains(self._store.chained(), self._store.heads(), self._linker, anchors=anchors)
+        store = self._store
+        return verify_chains(store.chained(), store.heads(), self._linker, anchors=anchors, later_heads=store.heads)
 
     @property
     def store(self) -> Store:
@@ -264,14 +269,14 @@ class Gate:
 
     async def _one(self, proposal: Proposal, session: _Session) -> Outcome:
         """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer."""
+        if not is_principal(session.principal):
+            return await self._refuse_nobody(proposal, session)
         try:
             call = self._bind(proposal, session)
         except InvalidProposal as error:
             contract = self._contract_of(proposal)
             return await self._invalid(error, session, proposal.call_id, proposal.tool, proposal.attempt, contract)
         try:
-            if type(session.principal) is not Principal or not session.principal.is_well_formed():
-                return await self._refuse(call, None, "denied", reasons=("principal_malformed",))
             decision = await self._decide(call)
             self._meter.decided(decision=type(decision).__name__.lower())
             match decision:
@@ -283,11 +288,13 @@ class Gate:
                     return await self._dispatch(call, decision, session)
                 case Ask():
                     return await self._ask(call, decision, session)
-        except PlacetError as fault:  # store, clock or keys failed before anything was sent
+        except StoreError as fault:
             return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
-        except Exception:  # a fault of our own; after the point of no return the dispatcher answers for itself
-            _log.exception("call failed", extra={"tool": call.contract.name})
-            return replies.refused_call(call, "boundary_unavailable", reasons=("internal_fault",))
+        except PlacetError as fault:  # clock or keys failed before anything was sent
+            return await self._unavailable(call, fault.code)
+        except Exception as fault:  # one of our own; after the point of no return the dispatcher answers for itself
+            _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
+            return await self._unavailable(call, "internal_fault")
 
     def _bind(self, proposal: Proposal, session: _Session) -> Call:
         """A proposal becomes a call: exact tool, checked arguments, digest and key.
@@ -328,8 +335,8 @@ class Gate:
 
     async def _decide(self, call: Call) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
-        decision = await foreign(self._policy.decide(call), timeout_seconds=self._policy.timeout_seconds)
-        if type(decision) is not Allow and type(decision) is not Ask and type(decision) is not Deny:
+        decision = await foreign(_answer(self._policy, call), timeout_seconds=None)
+        if not policy_rules.is_sound(decision):
             return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
         return policy_rules.effective(decision, call)
 
@@ -377,10 +384,10 @@ class Gate:
                 words = approval.answer.reason if approval.answer is not None else None
                 return await self._refuse(call, ask, "approval_denied", reasons=ask.reasons, words=words or None)
             case Suspect(approval=approval, misfit=misfit):
-                facts = self._chronicle.of_question(approval.question)
+                facts = self._chronicle.of_call(call, ask)  # nothing of an altered row is repeated but its name
+                facts["approval_id"] = approval.question.approval_id[:200] or "unknown"
                 alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
                 await self._store.record((alarm,))
-                self._herald.durable((alarm,))
                 return await self._refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
             case OverBudget() | NotYourRun() | Halted():
                 return await self._dispatcher.step_refused(call, found)
@@ -417,6 +424,8 @@ class Gate:
 
     async def _ask_again(self, call: Call, decision: Decision, session: _Session) -> Outcome:
         """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
+        if call.contract.approval is ApprovalMode.NEVER:
+            return await self._refuse(call, decision, "denied", reasons=("may_act_twice", "contract_never_asks"))
         requirement = decision.requirement if isinstance(decision, Ask) else Requirement()
         ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
         return await self._ask(call, ask, session)
@@ -469,7 +478,6 @@ class Gate:
         answer = await self._store.record(events, step=self._step(call, decision, session))
         if not isinstance(answer, Recorded):
             return await self._dispatcher.step_refused(call, answer)
-        self._herald.durable(events)
         match code:
             case "replayed" if done is not None:
                 result, unavailable = self._dispatcher.result_of(call, done)
@@ -515,6 +523,35 @@ class Gate:
         await self._record_step(events, call, decision)
         return replies.refused_call(call, code, reasons=reasons, words=words)
 
+    async def _unavailable(self, call: Call, reason: str) -> Refused:
+        """placet itself failed before anything was sent. It is on record if the store still takes it."""
+        facts = self._chronicle.of_call(call, None)
+        word = AuditOutcome.DENIED
+        events = self._chronicle.pair(facts, word, attempt=call.first_attempt, detail="boundary_unavailable")
+        with suppress(PlacetError):
+            await self._store.record(events)
+        return replies.refused_call(call, "boundary_unavailable", reasons=(reason,))
+
+    async def _refuse_nobody(self, proposal: Proposal, session: _Session) -> Refused:
+        """Nobody can be made out who acts: nothing is bound, decided or counted for it (B040, B041)."""
+        contract = self._contract_of(proposal)
+        tool = contract.name if contract is not None else "unknown"
+        facts = self._chronicle.of_rejected(
+            session.principal,
+            request_id=session.request_id,
+            run_id=session.run_id,
+            call_id=proposal.call_id,
+            name=proposal.tool,
+            contract=contract,
+        )
+        code, reason = "denied", "principal_malformed"
+        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=proposal.attempt, detail=reason)
+        try:
+            await self._store.record(events)
+        except PlacetError as fault:
+            code, reason = "boundary_unavailable", fault.code
+        return replies.refused(code, call_id=proposal.call_id, tool=tool, reasons=(reason,))
+
     async def _invalid(
         self,
         error: InvalidProposal,
@@ -541,16 +578,41 @@ class Gate:
         events = self._chronicle.pair(
             facts, AuditOutcome.VALIDATION, attempt=attempt, detail=error.code, error_type=error_type
         )
+        tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
         try:
-            await self._store.record(events)
+            is_within_budget = await self._record_rejection(events, session, call_id)
         except PlacetError as fault:
-            tool = contract.name if contract is not None else "unknown"
             return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=(fault.code,))
-        self._herald.durable(events)
+        if not is_within_budget:
+            return replies.refused("budget_exhausted", call_id=call_id, tool=tool)
         return replies.invalid(error, call_id=call_id, contract=contract)
 
+    async def _record_rejection(self, events: tuple[AuditEvent, ...], session: _Session, call_id: CallId) -> bool:
+        """Record, and count the step: a malformed proposal is a proposal. False if the run has no step left."""
+        principal = session.principal
+        if not is_principal(principal):
+            await self._store.record(events)
+            return True
+        step = Step(
+            tenant=principal.tenant,
+            run_id=session.run_id,
+            call_id=call_id,
+            subject=principal.subject,
+            policy_version=_version(self._policy),
+            max_steps=self._settings.max_steps,
+        )
+        try:
+            answer = await self._store.record(events, step=step)
+        except StoreError:
+            raise
+        except PlacetError:  # the clock failed; the events stand without it
+            answer = NotYourRun()
+        if not isinstance(answer, Recorded):
+            await self._store.record(events)
+        return not isinstance(answer, OverBudget)
+
     async def _record_step(self, events: tuple[AuditEvent, ...], call: Call, decision: Decision | None) -> None:
-        version = decision.policy_version if decision is not None else self._policy.version
+        version = decision.policy_version if decision is not None else _version(self._policy)
         step = Step(
             tenant=call.principal.tenant,
             run_id=call.run_id,
@@ -562,7 +624,6 @@ class Gate:
         answer = await self._store.record(events, step=step)
         if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
             await self._store.record(events)
-        self._herald.durable(events)
 
     # ------------------------------------------------------------ small things
 
@@ -583,12 +644,13 @@ class Gate:
         patience = self._settings.call_seconds if timeout_seconds is None else timeout_seconds
         if type(patience) not in (int, float) or not 0 < patience < float("inf"):
             raise MisuseError("timeout_seconds= is a finite number above zero.")
+        deadline = self._clock.monotonic() + patience  # where the clock fails, it has passed
         return _Session(
             principal=principal,
             run_id=RunId(run),
             request_id=RequestId(request_id or self._ids.new_id("req")),
             caller_key=idempotency_key,
-            deadline=self._clock.monotonic() + patience,
+            deadline=deadline if deadline < inf else -inf,
         )
 
     def _warrant(
@@ -620,6 +682,36 @@ class Gate:
 
     def _contract_of(self, proposal: Proposal) -> Contract | None:
         return self._registry.tools[proposal.tool].contract if self._registry.knows(proposal.tool) else None
+
+
+def _members(batch: object) -> list[object]:
+    if type(batch) is list or type(batch) is tuple:
+        return list(batch)
+    raise MisuseError("A batch is a list or a tuple of proposals.")
+
+
+async def _answer(policy: PolicyEngine, call: Call) -> object:
+    """What the policy says, as one piece of foreign code: its budget, its call and its waiting."""
+    seconds = policy.timeout_seconds
+    if seconds is None:
+        return await policy.decide(call)
+    async with asyncio.timeout(seconds):
+        return await policy.decide(call)
+
+
+def _version(policy: PolicyEngine) -> PolicyVersion:
+    try:
+        version: object = policy.version
+    except Exception:
+        version = None
+    return PolicyVersion(version if type(version) is str and 0 < len(version) <= 200 else "unavailable")
+
+
+def _is_listed(policy: PolicyEngine, contract: Contract, principal: Principal) -> bool:
+    try:
+        return policy.is_listed(contract, principal) is True
+    except Exception:
+        return False
 
 
 _INVALID_TYPES = {"unknown_tool": "UnknownTool", "unknown_tool_version": "UnknownTool"}

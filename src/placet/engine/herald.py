@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from placet.model.audit import AuditEvent, EventKind
 from placet.ports.meter import Meter
@@ -15,65 +16,105 @@ BACKLOG = 10_000
 """Events that may wait for slow sinks; beyond it they are dropped there and counted. The store has them all."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """A sink, and what it said of itself when the gate opened; it is not asked again."""
+
+    sink: AuditSink
+    name: str
+    is_required: bool
+
+
 class Herald:
     """Delivers copies of events: before dispatch to sinks that must hear, afterwards to all others."""
 
     def __init__(self, *, meter: Meter, sinks: Sequence[AuditSink]) -> None:
         self._meter = meter
-        self._required = [sink for sink in sinks if sink.is_required]
-        self._others = list(sinks)
-        self._waiting: asyncio.Queue[AuditEvent] = asyncio.Queue(BACKLOG)
+        self._listeners = [_Listener(sink, sink.name, bool(sink.is_required)) for sink in sinks]
+        self._waiting: asyncio.Queue[tuple[AuditEvent, bool]] = asyncio.Queue(BACKLOG)
         self._pump: asyncio.Task[None] | None = None
+        self._abandoned: set[asyncio.Task[bool]] = set()
 
-    async def before_dispatch(self, events: Iterable[AuditEvent]) -> bool:
-        """Deliver to every required sink; false if one of them did not take it, and then nothing may be sent."""
-        for sink in self._required:
-            for event in events:
-                if not await self._deliver(sink, event):
-                    return False
+    async def before_dispatch(self, opening: AuditEvent) -> bool:
+        """Tell every required sink that an attempt begins; false if one did not take it: then nothing may be sent."""
+        for listener in self._listeners:
+            if listener.is_required and not await self._deliver(listener, opening):
+                return False
         return True
 
     def durable(self, events: Iterable[AuditEvent]) -> None:
         """Count completed attempts, and hand the events to the sinks that may hear later."""
+        events = tuple(events)
+        closed = {_attempt(event) for event in events if event.kind is EventKind.COMPLETED}
         for event in events:
             if event.kind is EventKind.COMPLETED and event.outcome is not None:
                 self._meter.attempt_completed(
                     tool=event.tool, outcome=event.outcome.value, seconds=event.duration_ms / 1000.0
                 )
-            if self._others:
-                self._enqueue(event)
+            if self._listeners:
+                self._enqueue(event, event.kind is EventKind.STARTED and _attempt(event) not in closed)
 
-    def _enqueue(self, event: AuditEvent) -> None:
+    def _enqueue(self, event: AuditEvent, is_opening: bool) -> None:
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._serve(), name="placet-sinks")
         try:
-            self._waiting.put_nowait(event)
+            self._waiting.put_nowait((event, is_opening))
         except asyncio.QueueFull:
-            for sink in self._others:
-                self._meter.sink_failed(sink=sink.name)
+            for listener in self._listeners:
+                self._meter.sink_failed(sink=listener.name)
 
     async def close(self) -> None:
         """Give waiting events a bounded chance, then stop."""
         if self._pump is not None:
-            await asyncio.wait((asyncio.ensure_future(self._waiting.join()),), timeout=DELIVERY_SECONDS)
+            emptied = asyncio.ensure_future(self._waiting.join())
+            await asyncio.wait((emptied,), timeout=DELIVERY_SECONDS)
+            emptied.cancel()
             self._pump.cancel()
+            await asyncio.wait((emptied, self._pump), timeout=DELIVERY_SECONDS)
 
     async def _serve(self) -> None:
         while True:
-            event = await self._waiting.get()
-            for sink in self._others:
-                if not sink.is_required or event.kind is not EventKind.STARTED:
-                    await self._deliver(sink, event)
+            event, is_opening = await self._waiting.get()
+            for listener in self._listeners:
+                if not (is_opening and listener.is_required):  # that one hears it before the dispatch
+                    await self._deliver(listener, event)
             self._waiting.task_done()
 
-    async def _deliver(self, sink: AuditSink, event: AuditEvent) -> bool:
-        """Whether the sink took it. Whatever a sink raises, cancellation included, is its own fault (B127, B140)."""
-        heard = await foreign(_delivered(sink, event), timeout_seconds=DELIVERY_SECONDS)
-        if heard is not True:
-            self._meter.sink_failed(sink=sink.name)
-        return heard is True
+    async def _deliver(self, listener: _Listener, event: AuditEvent) -> bool:
+        """Whether the sink took it in time. What it raises, cancellation included, is its own fault (B127, B140)."""
+        delivery = asyncio.get_running_loop().create_task(_delivered(listener.sink, _copy(event)))
+        await foreign(_wait_for(delivery), timeout_seconds=None)
+        if not delivery.done():
+            delivery.cancel()
+            self._abandoned.add(delivery)
+            delivery.add_done_callback(self._abandoned.discard)
+        took = delivery.done() and not delivery.cancelled() and delivery.result()
+        if not took:
+            self._meter.sink_failed(sink=listener.name)
+        return took
 
 
 async def _delivered(sink: AuditSink, event: AuditEvent) -> bool:
-    await sink.deliver(event)
+    try:
+        await sink.deliver(event)
+    except BaseException:
+        return False
     return True
+
+
+async def _wait_for(delivery: asyncio.Task[bool]) -> None:
+    await asyncio.wait((delivery,), timeout=DELIVERY_SECONDS)
+
+
+def _copy(event: AuditEvent) -> AuditEvent:
+    """What a sink does to its copy stays with it (B142)."""
+    arguments, result = event.arguments, event.result
+    return replace(
+        event,
+        arguments=None if arguments is None else replace(arguments),
+        result=None if result is None else replace(result),
+    )
+
+
+def _attempt(event: AuditEvent) -> tuple[object, ...]:
+    return event.tenant, event.run_id, event.call_id, event.attempt, event.fence

@@ -12,7 +12,6 @@ from enum import StrEnum
 
 from placet.engine.chronicle import Chronicle
 from placet.engine.dispatch import result_digest, row_binding
-from placet.engine.herald import Herald
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
 from placet.errors import DecisionRefused, InvalidArguments, KeyMaterialError, MisuseError, NotFound
@@ -64,7 +63,6 @@ class Reconciler:
         registry: Registry,
         transport: Transport,
         chronicle: Chronicle,
-        herald: Herald,
         keys: Keys,
         ids: IdSource,
         liveness: Liveness,
@@ -75,7 +73,6 @@ class Reconciler:
         self._registry = registry
         self._transport = transport
         self._chronicle = chronicle
-        self._herald = herald
         self._keys = keys
         self._ids = ids
         self._liveness = liveness
@@ -181,7 +178,6 @@ class Reconciler:
             answer = await self._store.take_over(effect, (completed,))
             if isinstance(answer, Moved) and answer.is_news:
                 taken += 1
-                self._herald.durable((completed,))
                 self._meter.effect_settled(state=EffectState.UNKNOWN.value)
         return taken
 
@@ -189,8 +185,8 @@ class Reconciler:
         """A read whose process died changed nothing; only its completed event is missing."""
         for lost in await self._store.lost_reads(limit=_BATCH):
             completed = self._chronicle.completing(lost.started)
-            if completed is not None and await self._store.close_lost_read(lost, completed):
-                self._herald.durable((completed,))
+            if completed is not None:
+                await self._store.close_lost_read(lost, completed)
 
     async def _with_dead_owner_noted(self, effect: Effect) -> Effect:
         needs_end = effect.state is EffectState.UNKNOWN and effect.attempt_ended_at is None
@@ -239,7 +235,6 @@ class Reconciler:
             )
         )
         if isinstance(answer, Moved) and answer.is_news:
-            self._herald.durable((event,))
             self._meter.effect_settled(state=state.value)
         return answer
 

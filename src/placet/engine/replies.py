@@ -5,6 +5,8 @@ One function per outcome, so that every front door and every path says the same 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from placet.errors import InvalidArguments, PlacetError, ProtocolRejected
 from placet.model.approval import Approval
 from placet.model.call import Call
@@ -47,18 +49,13 @@ def invalid(error: PlacetError, *, call_id: str, contract: Contract | None) -> I
         message = f"The arguments break the contract of {tool}. Correct the named members and ask again."
         if any(problem == "extra_forbidden" for _, problem in error.problems):
             message += f" The accepted members are: {names or 'none'}."
+        message += "".join(_choices(contract, error.problems)) if contract is not None else ""
         return Invalid(call_id=call_id, tool=tool, code=error.code, message=message, problems=error.problems)
     if isinstance(error, ProtocolRejected):
         message = f"This is not a usable tool call: {error.reason}."
     else:
         message = "There is no such tool here. Use only the tools you were given, by their exact names."
     return Invalid(call_id=call_id, tool=tool, code=error.code, message=message)
-
-
-def truncated(*, call_id: str, contract: Contract | None) -> Invalid:
-    tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
-    message = "Your turn was cut off before the call was complete. Send a shorter one."
-    return Invalid(call_id=call_id, tool=tool, code="truncated", message=message)
 
 
 def refused(
@@ -202,3 +199,13 @@ def not_run(*, call_id: str, tool: str) -> NotRun:
     return NotRun(
         call_id=call_id, tool=tool, code="not_run", message="Another call of this batch stopped it before this one ran."
     )
+
+
+def _choices(contract: Contract, problems: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """What a closed choice accepts: words of the contract's author, not of the proposer."""
+    properties = contract.arguments_schema.get("properties")
+    for path, problem in problems:
+        node = properties.get(path.removeprefix("/")) if isinstance(properties, dict) else None
+        choices = node.get("enum") if isinstance(node, dict) else None
+        if problem in ("enum", "literal_error") and isinstance(choices, list):
+            yield f" {path.removeprefix('/')} is one of: {', '.join(str(choice) for choice in choices)}."

@@ -129,7 +129,7 @@ class ChainHead:
     """Where a writer's chain ends, MACed, so that a missing tail shows.
 
     Attributes:
-        opened_after: where the chain stood that began last before this one, as canonical JSON; empty for the first.
+        opened_after: where other chains stood when this one began, if none had named that yet; canonical JSON.
         mac: over writer, sequence, link and opened_after.
     """
 

@@ -106,8 +106,12 @@ class Remote:
 
     @property
     def proves_absence(self) -> bool:
-        """Whether "absent" can be trusted enough to dispatch again without a person."""
-        return self.honours_key or self.refuses_late or self.arrival_bound_seconds is not None
+        """Whether "absent" can be trusted enough to dispatch again without a person.
+
+        A remote that forgets keys may meet an old request as if it were new, so its keys alone prove nothing.
+        """
+        keeps_keys = self.honours_key and self.key_retention_seconds is None
+        return keeps_keys or self.refuses_late or self.arrival_bound_seconds is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

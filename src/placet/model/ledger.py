@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -99,6 +100,7 @@ class Settlement:
     """Write how a dispatch ended. A repeat by the same token changes nothing and answers the same.
 
     Attributes:
+        attempt: the one that is closed; while the effect is dispatched it must be the one that is open.
         events: written with the change, the completed event among them.
         late_events: written instead if the row was taken over meanwhile and this is the late truth.
     """
@@ -107,6 +109,7 @@ class Settlement:
     operation_key: OperationKey
     fence: int
     token: Token
+    attempt: int
     state: EffectState
     reason: str
     attempt_has_ended: bool
@@ -142,7 +145,7 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAsk:
-    """What makes two proposals the same question: principal, run, tool, arguments, policy.
+    """What makes two proposals the same question: principal, run, tool, arguments, and the policy unless None.
 
     `operation_key` narrows it where a caller named the operation itself.
     """
@@ -152,7 +155,7 @@ class SameAsk:
     run_id: RunId
     tool: str
     argument_digest: Digest
-    policy_version: PolicyVersion
+    policy_version: PolicyVersion | None
     operation_key: OperationKey | None
 
 
@@ -180,7 +183,7 @@ class NotUsable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverBudget:
-    """The run has no step left; only the run's count was written."""
+    """The run has no step left; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,3 +257,8 @@ class NotMoved:
 
 
 MoveAnswer = Moved | NotMoved
+
+
+def run_scope(tenant: str, run_id: str) -> str:
+    """The stop scope of one run; two runs never share one, whatever their names hold."""
+    return "run:" + json.dumps([tenant, run_id], ensure_ascii=False, separators=(",", ":"))

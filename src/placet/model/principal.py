@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeGuard
 
 from placet.errors import MisuseError
 
 MAX_IDENTITY_CHARACTERS = 128
+MAX_LINKS = 8
+"""Hands a delegation may pass through, the acting one included."""
 
 
 class Role(StrEnum):
@@ -61,7 +63,20 @@ class Principal:
             )
 
     def is_well_formed(self) -> bool:
-        """Whether every identity has its exact type and length; runs no foreign method."""
+        """Whether every identity in the chain of delegation has its exact type and length; runs no foreign method."""
+        link = self
+        for _ in range(MAX_LINKS):
+            if not link._is_sound_link():
+                return False
+            giver = link.on_behalf_of
+            if giver is None:
+                return True
+            if giver.tenant != self.tenant or giver.environment != self.environment:
+                return False
+            link = giver
+        return False
+
+    def _is_sound_link(self) -> bool:
         if not (is_identity(self.subject) and is_identity(self.tenant) and is_identity(self.environment)):
             return False
         if type(self.roles) is not frozenset or any(type(role) is not Role for role in self.roles):
@@ -73,9 +88,7 @@ class Principal:
         giver = self.on_behalf_of
         if giver is None:
             return True
-        if type(giver) is not Principal or not giver.is_well_formed():
-            return False
-        return giver.tenant == self.tenant and giver.environment == self.environment
+        return type(giver) is Principal and is_identity(giver.tenant) and is_identity(giver.environment)
 
     @classmethod
     def agent(
@@ -118,6 +131,11 @@ class Principal:
             environment=environment,
             standing=Standing.PERSON,
         )
+
+
+def is_principal(value: object) -> TypeGuard[Principal]:
+    """Whether `value` is a principal that is still as it was made; runs no foreign method."""
+    return type(value) is Principal and value.is_well_formed()
 
 
 def is_identity(value: object) -> bool:

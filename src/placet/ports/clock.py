@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from math import inf
 from typing import Protocol
+
+
+def elapsed_seconds(clock: Clock, since: float) -> float:
+    """Seconds of monotonic time since then, never negative; 0 where the clock failed meanwhile."""
+    elapsed = clock.monotonic() - since
+    return elapsed if 0.0 <= elapsed < inf else 0.0
 
 
 class Clock(Protocol):

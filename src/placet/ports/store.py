@@ -9,7 +9,7 @@ neither is. All instants a verb writes are the store's clock. Every verb may rai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -31,6 +31,14 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
+
+Heard = Callable[[tuple[AuditEvent, ...]], None]
+"""Hears every event once it is durable, in the event loop of the verb that wrote it, before that verb's caller goes
+on. The one exception is a commit whose own answer was lost: what it wrote is on record and is not announced."""
+
+
+def nobody(events: tuple[AuditEvent, ...]) -> None:
+    """For stores that nobody listens to."""
 
 
 class Ledger(Protocol):
@@ -137,7 +145,7 @@ class Journal(Protocol):
         ...
 
     async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
-        """Halt `all`, `tenant:…`, `tool:…` or `run:tenant:…`; how many effects of it are still dispatched."""
+        """Halt `all`, `tenant:…`, `tool:…` or `run_scope(...)`; how many effects of it are still dispatched."""
         ...
 
     async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None: ...

@@ -7,7 +7,7 @@ meanwhile is owed: it is raised at the next ordinary wait, or by `raise_owed_can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
 
@@ -37,23 +37,29 @@ def owe_cancellation() -> None:
         task.cancel()
 
 
-async def foreign(work: Awaitable[object], *, timeout_seconds: float | None) -> object:
+async def foreign(work: Coroutine[Any, Any, object], *, timeout_seconds: float | None) -> object:
     """What foreign code answers, or None for whatever it raises instead, a made-up cancellation included.
 
-    A true cancellation of the caller meanwhile is owed, not lost. Running out of time is None too.
+    A true cancellation of the caller is owed, not lost, even if the foreign code swallows it; after one, nothing
+    foreign is begun. Running out of time is None too.
     """
+    if await takes_owed_cancellation():
+        work.close()
+        return None
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:
         if timeout_seconds is None:
-            return await work
-        async with asyncio.timeout(timeout_seconds):
-            return await work
+            answer = await work
+        else:
+            async with asyncio.timeout(timeout_seconds):
+                answer = await work
     except BaseException:
-        if task is not None and task.cancelling() > before:
-            task.uncancel()
-            owe_cancellation()
-        return None
+        answer = None
+    if task is not None and task.cancelling() > before:
+        task.uncancel()
+        owe_cancellation()
+    return answer
 
 
 async def takes_owed_cancellation() -> bool:
@@ -74,6 +80,11 @@ async def raise_owed_cancellation() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         await _OneTurn()
+
+
+def one_turn() -> Awaitable[None]:
+    """Let everything run that is ready now; whatever was scheduled before us runs before we go on."""
+    return _OneTurn()
 
 
 class _OneTurn:

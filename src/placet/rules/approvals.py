@@ -33,15 +33,15 @@ TRANSITIONS: frozenset[tuple[ApprovalState, ApprovalState]] = frozenset(
 
 
 class Misfit(StrEnum):
-    """Why an approval does not authorise a call. The first four are alarms: somebody altered a row."""
+    """Why an approval does not authorise a call. The first five are alarms: somebody altered a row."""
 
     QUESTION_FORGED = "question_forged"
     SIGNATURE_MISSING = "signature_missing"
     SIGNATURE_FORGED = "signature_forged"
     ARGUMENTS_FORGED = "arguments_forged"
+    STATE_FORGED = "state_forged"
     OTHER_CALL = "other_call"
     NOT_APPROVED = "not_approved"
-    NOT_ENTITLED = "not_entitled"
     EXPIRED = "expired"
     FROM_THE_FUTURE = "from_the_future"
     OTHER_DISPATCH = "other_dispatch"
@@ -53,7 +53,24 @@ class Misfit(StrEnum):
             Misfit.SIGNATURE_MISSING,
             Misfit.SIGNATURE_FORGED,
             Misfit.ARGUMENTS_FORGED,
+            Misfit.STATE_FORGED,
         )
+
+
+def state_fits(approval: Approval) -> bool:
+    """Whether the state is one that the answer on record, or its absence, can lead to."""
+    verdict = approval.answer.verdict if approval.answer is not None else None
+    is_spent = approval.state is ApprovalState.SPENT
+    return approval.state in _STATES_OF[verdict] and is_spent == (approval.spent_at is not None)
+
+
+_STATES_OF: dict[Verdict | None, frozenset[ApprovalState]] = {
+    None: frozenset({ApprovalState.PENDING, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN}),
+    Verdict.APPROVE: frozenset(
+        {ApprovalState.APPROVED, ApprovalState.SPENT, ApprovalState.EXPIRED, ApprovalState.REVOKED}
+    ),
+    Verdict.DENY: frozenset({ApprovalState.DENIED}),
+}
 
 
 def question_form(question: Question) -> bytes:
@@ -111,7 +128,28 @@ def misfit(approval: Approval, call: Call, ask: Ask, *, dispatch_number: int, no
     The call's id and key are not compared here: the stored call is what executes, and the caller has adopted them.
     """
     question, answer = approval.question, approval.answer
-    same = (
+    if not _is_of_call(question, call, ask):
+        return Misfit.OTHER_CALL
+    if answer is None or approval.state is not ApprovalState.APPROVED or answer.verdict is not Verdict.APPROVE:
+        return Misfit.NOT_APPROVED
+    if answer.digest_seen != call.argument_digest:
+        return Misfit.OTHER_CALL
+    if answer.expires_at <= now:
+        return Misfit.EXPIRED
+    if answer.decided_at > now + timedelta(seconds=FUTURE_SKEW_SECONDS):
+        return Misfit.FROM_THE_FUTURE
+    if question.dispatch_number != dispatch_number:
+        return Misfit.OTHER_DISPATCH
+    return None
+
+
+def asks_for(question: Question, call: Call, ask: Ask, *, dispatch_number: int) -> bool:
+    """Whether an answer to this question would authorise the call as it is now."""
+    return question.dispatch_number == dispatch_number and _is_of_call(question, call, ask)
+
+
+def _is_of_call(question: Question, call: Call, ask: Ask) -> bool:
+    return (
         question.tenant == call.principal.tenant
         and question.environment == call.principal.environment
         and question.subject == call.principal.subject
@@ -125,19 +163,6 @@ def misfit(approval: Approval, call: Call, ask: Ask, *, dispatch_number: int, no
         and question.policy_version == ask.policy_version
         and question.requirement is ask.requirement.kind
     )
-    if not same:
-        return Misfit.OTHER_CALL
-    if answer is None or approval.state is not ApprovalState.APPROVED or answer.verdict is not Verdict.APPROVE:
-        return Misfit.NOT_APPROVED
-    if answer.digest_seen != call.argument_digest:
-        return Misfit.OTHER_CALL
-    if answer.expires_at <= now:
-        return Misfit.EXPIRED
-    if answer.decided_at > now + timedelta(seconds=FUTURE_SKEW_SECONDS):
-        return Misfit.FROM_THE_FUTURE
-    if question.dispatch_number != dispatch_number:
-        return Misfit.OTHER_DISPATCH
-    return None
 
 
 def is_overdue(approval: Approval, *, now: datetime) -> bool:
@@ -168,7 +193,11 @@ def why_not_entitled(question: Question, person: Principal) -> str | None:
 
 
 def on_behalf_of(principal: Principal) -> str | None:
-    return principal.on_behalf_of.subject if principal.on_behalf_of is not None else None
+    """The user at the far end of the delegation, however many hands it went through; None if it acts for itself."""
+    user = principal
+    while user.on_behalf_of is not None:
+        user = user.on_behalf_of
+    return user.subject if user is not principal else None
 
 
 def instant_text(instant: datetime) -> str:

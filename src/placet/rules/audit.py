@@ -1,7 +1,7 @@
 """What an audit event may hold, its one byte form, and the chain that shows tampering.
 
 A chain belongs to one writer: link(n) = HMAC(writer, n, link(n-1), body). Its head is MACed too, so that a missing
-tail shows, and names the end of the chain that began last before it, so that a missing chain shows in its successor.
+tail shows, and names the ends of other chains when it began, so that a missing chain shows in its successors.
 What nobody inside the database can show is a rollback of everything together; for that, print or post the heads.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress, repeat
+from operator import attrgetter, is_not
 from typing import Any, Protocol
 
 import orjson
@@ -45,10 +47,8 @@ def event_body(event: AuditEvent) -> bytes:
         "kind": event.kind.value,
         "at": event.at.isoformat(timespec="microseconds"),
     }
-    for name in _PLAIN_FIELDS:
-        value = getattr(event, name)
-        if value is not None:
-            body[name] = value
+    values = _plain_values(event)
+    body.update(compress(zip(_PLAIN_FIELDS, values, strict=True), map(is_not, values, repeat(None))))
     if event.roles:
         body["roles"] = list(event.roles)
     if event.reasons:
@@ -97,6 +97,7 @@ _PLAIN_FIELDS = (
     "duration_ms",
     "model_suggested",
 )
+_plain_values = attrgetter(*_PLAIN_FIELDS)
 
 
 class EventRefused(PlacetError):
@@ -113,10 +114,15 @@ def check_event(event: AuditEvent) -> None:
     """
     if type(event) is not AuditEvent:
         raise EventRefused("An audit event is an AuditEvent.")
-    for name, rule in _RULES.items():
-        value = getattr(event, name)
-        if value is not None and not rule(value):
-            raise EventRefused(f"The audit field {name!r} has a value it may not have.")
+    values = _checked_values(event)
+    for index in compress(_RULE_INDEXES, map(is_not, values, _passed)):
+        value = values[index]
+        if value is not None:
+            name, rule = _RULE_LIST[index]
+            if not rule(value):
+                raise EventRefused(f"The audit field {name!r} has a value it may not have.")
+            if type(value) is not Summary:
+                _passed[index] = value
     if event.kind is EventKind.COMPLETED and event.outcome is None:
         raise EventRefused("A completed event has an outcome.")
     if event.kind is EventKind.STARTED and (event.outcome is not None or event.result_fingerprint is not None):
@@ -179,13 +185,18 @@ def verify_chains(
     linker: Linker,
     *,
     anchors: dict[str, tuple[int, str]] | None = None,
+    later_heads: Callable[[], Iterable[ChainHead]] | None = None,
 ) -> ChainReport:
     """Hold every chain against its links, its head, its successors' memory of it, and outside anchors.
 
-    `events` come by writer and sequence, as `Journal.chained` and an export give them.
+    Args:
+        events: by writer and sequence, as `Journal.chained` and an export give them.
+        heads: read before the events. A chain in use may have grown beyond its head meanwhile.
+        later_heads: reads the heads again, after the events, so that a chain that began meanwhile has one.
     """
     known = {head.writer: head for head in heads}
     remembered = _remembered(known.values(), anchors or {})
+    noted = {*remembered, *((head.writer, head.sequence) for head in known.values())}
     breaks: list[Break] = [
         Break(writer=head.writer, sequence=head.sequence, problem="head_altered")
         for head in known.values()
@@ -204,10 +215,11 @@ def verify_chains(
             broken.add(event.writer)
             breaks.append(Break(writer=event.writer, sequence=event.sequence, problem=problem))
         ends[event.writer] = (event.sequence, event.link)
-        if (event.writer, event.sequence) in remembered:
+        if (event.writer, event.sequence) in noted:
             links[event.writer, event.sequence] = event.link
         _pair(event, open_attempts)
-    breaks.extend(_end_problems(known, ends))
+    begun = {head.writer: head for head in later_heads()} if later_heads is not None else {}
+    breaks.extend(_end_problems(known, begun, links, ends, linker))
     breaks.extend(
         Break(writer=writer, sequence=sequence, problem="history_missing")
         for (writer, sequence), link in remembered.items()
@@ -224,12 +236,24 @@ def _event_problem(event: ChainedEvent, *, expected: int, previous: str, linker:
     return None if linker.is_authentic(message, Mac(key_id=event.key_id, value=event.link)) else "event_altered"
 
 
-def _end_problems(heads: Mapping[WriterId, ChainHead], ends: Mapping[WriterId, tuple[int, str]]) -> Iterator[Break]:
+def _end_problems(
+    heads: Mapping[WriterId, ChainHead],
+    begun: Mapping[WriterId, ChainHead],
+    links: Mapping[tuple[str, int], str],
+    ends: Mapping[WriterId, tuple[int, str]],
+    linker: Linker,
+) -> Iterator[Break]:
     for writer, head in heads.items():
-        if ends.get(writer, (0, GENESIS)) != (head.sequence, head.link):
+        if links.get((writer, head.sequence)) != head.link:
             yield Break(writer=writer, sequence=head.sequence, problem="tail_missing")
     for writer, (sequence, _) in ends.items():
-        if writer not in heads:
+        head_now = heads.get(writer) or begun.get(writer)
+        is_sound = writer in heads or (
+            head_now is not None
+            and head_now.sequence >= sequence
+            and linker.is_authentic(head_message(head_now), Mac(key_id=head_now.key_id, value=head_now.mac))
+        )
+        if not is_sound:
             yield Break(writer=writer, sequence=sequence, problem="head_missing")
 
 
@@ -265,8 +289,11 @@ def _pair(event: ChainedEvent, open_attempts: dict[tuple[str, ...], int]) -> Non
 # ---------------------------------------------------------------- values
 
 
+_summary_values = attrgetter(*Summary.__slots__)
+
+
 def _counts(summary: Summary) -> dict[str, int]:
-    return {name: getattr(summary, name) for name in Summary.__slots__}
+    return dict(zip(Summary.__slots__, _summary_values(summary), strict=True))
 
 
 def _is_identity(value: object) -> bool:
@@ -290,9 +317,10 @@ def _is_instant(value: object) -> bool:
 
 
 def _is_summary(value: object) -> bool:
-    return type(value) is Summary and all(
-        type(getattr(value, name)) is int and getattr(value, name) >= 0 for name in Summary.__slots__
-    )
+    if type(value) is not Summary:
+        return False
+    counts = _summary_values(value)
+    return set(map(type, counts)) == {int} and min(counts) >= 0
 
 
 def _is_count(value: object) -> bool:
@@ -341,3 +369,9 @@ _RULES: dict[str, Any] = {
     "duration_ms": lambda value: type(value) is float and 0.0 <= value < float("inf"),
     "model_suggested": lambda value: type(value) is bool,
 }
+_RULE_LIST = tuple(_RULES.items())
+_RULE_INDEXES = range(len(_RULE_LIST))
+_checked_values = attrgetter(*_RULES)
+_passed: list[object] = [None] * len(_RULES)
+"""The value that last passed each rule. Of one call's events most values are the same objects, and what has passed is
+of an exact immutable type (summaries apart, which are looked at again), so the same object passes again."""

@@ -12,9 +12,11 @@ import re
 import typing
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError, create_model
+from pydantic_core.core_schema import ErrorType
 
 from placet.errors import ContractError, InvalidArguments
 from placet.model.context import CallContext, ProbeAnswer, ProbeContext
@@ -33,8 +35,9 @@ from placet.model.contract import (
 )
 from placet.model.identifiers import Digest
 from placet.model.json import JsonObject, JsonValue
+from placet.model.principal import is_identity
 from placet.rules.canonical import canonical_bytes, sha256_hex
-from placet.rules.decoding import DecodingLimits, decode_object, encode_foreign
+from placet.rules.decoding import DecodingLimits, decode_object, encode_foreign, json_pointer
 
 WideInt = Annotated[int, Field(json_schema_extra={"x-placet-wide": True})]
 """An integer that may lie beyond 2^53-1; exact at any size."""
@@ -52,12 +55,17 @@ GENERIC_FIELDS = frozenset(
 )
 """Names that mark a generic executor: the model would choose what runs, not only its arguments (B035)."""
 
+MAX_RESULT_BYTES = 16_777_216
+"""The largest `max_result_bytes` a contract may ask for."""
+
 _TEMPLATE_FIELD = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _MODEL_TOKENS = re.compile(r"<\|[a-zA-Z_]{1,40}\|>|</?tool_(?:call|use|result)s?>|\[/?INST\]|</?function_calls?>", re.I)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _NAMES_AND_PATHS = re.compile(r"(?:^|_)(?:name|path|file|filename|dir|directory)(?:$|_)", re.I)
+_KNOWN_PROBLEMS = frozenset(typing.get_args(ErrorType))
 _MAX_PROBLEMS = 16
-_MAX_POINTER_CHARACTERS = 128
+_MAX_SHORT_TEXT = 200
+_RESULT_OPENS, _RESULT_CLOSES = b'{"result":', b"}"
 
 Handler = Callable[..., Any]
 Probe = Callable[[ProbeContext], Awaitable[ProbeAnswer]]
@@ -90,16 +98,18 @@ class Tool:
             InvalidArguments: with paths and fixed messages only; nothing ran.
         """
         contract = self.contract
-        limits = replace(_LIMITS, max_depth=contract.max_depth)
+        limits = _argument_limits(contract.max_depth)
         text = raw if type(raw) is bytes or type(raw) is str else encode_foreign(raw, limits=limits)
         decoded = decode_object(text, limits=limits, wide=contract.wide_fields)
         arguments = self._validated(canonical_bytes(decoded))
+        _refuse_coercion(decoded, arguments)
         canonical = canonical_bytes(arguments)
         if len(canonical) > contract.max_argument_bytes:
             raise InvalidArguments("arguments_too_large")
         if contract.text_rule is TextRule.GUARDED:
             _refuse_control_text(arguments, everywhere=contract.effect_class.is_write)
-        if contract.effect_class.is_write and canonical_bytes(self._validated(canonical)) != canonical:
+        may_be_asked = contract.effect_class is not EffectClass.READ or contract.risk is not Risk.LOW
+        if may_be_asked and canonical_bytes(self._validated(canonical)) != canonical:
             raise InvalidArguments("normalisation_not_stable")  # else what was approved would not be what runs
         return arguments, canonical
 
@@ -121,7 +131,7 @@ class Tool:
             return dumped
         except ValidationError as error:
             problems = _problems(error)
-        except Exception:  # a validator of the user's model raised something else; its text stays here
+        except BaseException:  # a validator of the user's model raised something else; its text stays here
             problems = (("", "validator_failed"),)
         raise InvalidArguments("contract_broken", problems=problems)
 
@@ -135,10 +145,10 @@ class Tool:
         """
         reason = "result_broken"
         try:
-            text = _result_text(returned, self._result)
+            text = _result_text(returned, self._result, limits=self._result_limits())
             self._result.validate_json(text, strict=True, extra="forbid")
-            plain = self.read_result(text)
-            canonical = canonical_bytes(plain)
+            canonical = canonical_bytes(self.read_result(text))
+            plain = self.read_result(canonical)  # as a replay will read it, member order included
         except InvalidArguments as error:
             reason = "result_" + error.reason
         except BaseException:
@@ -155,9 +165,12 @@ class Tool:
         Raises:
             InvalidArguments: it is not sound JSON within the contract's limits.
         """
-        contract = self.contract
-        limits = replace(_LIMITS, max_depth=contract.max_depth + 1, max_bytes=contract.max_result_bytes * 2 + 32)
-        return decode_object(b'{"result":' + text + b"}", limits=limits, wide=self._wide_result)["result"]
+        wrapped = _RESULT_OPENS + text + _RESULT_CLOSES
+        return decode_object(wrapped, limits=self._result_limits(), wide=self._wide_result)["result"]
+
+    def _result_limits(self) -> DecodingLimits:
+        """A result travels inside an object of one member, so that any JSON value may be one."""
+        return _result_limits(self.contract.max_depth, self.contract.max_result_bytes)
 
 
 def tool(
@@ -209,36 +222,39 @@ def tool(
             raise options.refuse("it needs a risk: low, medium, high or critical")
         if permission is None and effect_class is not EffectClass.READ:
             raise options.refuse("it needs a permission, the scope its callers must hold")
+        if probe is not None and not callable(probe):
+            raise options.refuse("probe is a function of a ProbeContext")
         arguments, takes_model, takes_context = options.arguments()
         result = options.result()
         schema = options.schema(arguments)
         names = tuple(field.alias or key for key, field in arguments.model_fields.items())
-        _refuse_server_names(options, schema)
+        _refuse_server_names(options, schema, arguments)
+        _refuse_lossy_writing(options, schema, arguments)
         _refuse_generic(options, schema, reason=generic_executor)
         contract = Contract(
             name=options.name,
-            version=version,
-            description=description or inspect.getdoc(function) or "",
+            version=options.short(version, "version"),
+            description=options.text(description or inspect.getdoc(function) or "", "description"),
             arguments_schema=schema,
             result_schema=options.result_schema(result),
             argument_names=names,
             effect_class=effect_class,
             risk=options.choice(Risk, risk or Risk.LOW, "risk"),
-            permission=permission,
+            permission=None if permission is None else options.short(permission, "permission"),
             approval=options.choice(ApprovalMode, approval, "approval"),
             isolation=Isolation.ASYNC if inspect.iscoroutinefunction(function) else Isolation.THREAD,
             timeout_seconds=options.positive(timeout_seconds, "timeout_seconds"),
             retry=options.retry(retry or RetryPolicy()),
-            remote=remote or Remote(),
+            remote=options.remote(remote or Remote()),
             operation_key=options.template(operation_key, names, "operation_key"),
             resource=options.template(resource, names, "resource"),
-            purpose=purpose or options.name,
+            purpose=options.short(purpose or options.name, "purpose"),
             redact=options.known(redact, names),
             wide_fields=frozenset(_wide_paths(schema)),
-            allowed_tenants=None if allowed_tenants is None else frozenset(allowed_tenants),
+            allowed_tenants=options.tenants(allowed_tenants),
             text_rule=options.choice(TextRule, text, "text"),
-            max_argument_bytes=max_argument_bytes,
-            max_result_bytes=max_result_bytes,
+            max_argument_bytes=options.bytes(max_argument_bytes, "max_argument_bytes", most=_LIMITS.max_bytes),
+            max_result_bytes=options.bytes(max_result_bytes, "max_result_bytes", most=MAX_RESULT_BYTES),
             max_depth=_LIMITS.max_depth,
             has_probe=probe is not None,
             generic_executor_reason=generic_executor,
@@ -304,6 +320,22 @@ def contract_digest(contract: Contract) -> Digest:
 _LIMITS = DecodingLimits()
 
 
+@lru_cache
+def _argument_limits(max_depth: int) -> DecodingLimits:
+    return replace(_LIMITS, max_depth=max_depth)
+
+
+@lru_cache
+def _result_limits(max_depth: int, max_result_bytes: int) -> DecodingLimits:
+    return replace(
+        _LIMITS,
+        max_depth=max_depth + 1,
+        max_bytes=max_result_bytes * 2 + 32,
+        max_members=max(_LIMITS.max_members, max_result_bytes),
+        max_string_characters=max(_LIMITS.max_string_characters, max_result_bytes),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     """What was given to `tool`, with refusals that name the function."""
@@ -330,7 +362,41 @@ class _Options:
             raise self.refuse(f"{what} is a finite number above zero")
         return float(value)
 
+    def short(self, value: str, what: str) -> str:
+        """Text that audit events carry as it is."""
+        if type(value) is not str or not 0 < len(value) <= _MAX_SHORT_TEXT or not value.isprintable():
+            raise self.refuse(f"{what} is printable text of 1 to {_MAX_SHORT_TEXT} characters")
+        return value
+
+    def text(self, value: str, what: str) -> str:
+        if type(value) is not str:
+            raise self.refuse(f"{what} is text")
+        return value
+
+    def bytes(self, value: int, what: str, *, most: int) -> int:
+        if type(value) is not int or not 1 <= value <= most:
+            raise self.refuse(f"{what} is an integer from 1 to {most}")
+        return value
+
+    def tenants(self, names: tuple[str, ...] | None) -> frozenset[str] | None:
+        if names is None:
+            return None
+        if isinstance(names, str) or not all(is_identity(name) for name in names):
+            raise self.refuse("allowed_tenants is a sequence of tenants, each a text of 1 to 128 characters")
+        return frozenset(names)
+
+    def remote(self, remote: Remote) -> Remote:
+        if type(remote) is not Remote:
+            raise self.refuse("remote is a Remote")
+        for what in ("key_retention_seconds", "arrival_bound_seconds"):
+            seconds = getattr(remote, what)
+            if seconds is not None:
+                self.positive(seconds, f"remote.{what}")
+        return remote
+
     def retry(self, policy: RetryPolicy) -> RetryPolicy:
+        if type(policy) is not RetryPolicy:
+            raise self.refuse("retry is a RetryPolicy")
         if type(policy.max_attempts) is not int or not 1 <= policy.max_attempts <= MAX_ATTEMPTS_PER_CALL:
             raise self.refuse(f"retry.max_attempts is an integer from 1 to {MAX_ATTEMPTS_PER_CALL}")
         self.positive(policy.initial_delay_seconds, "retry.initial_delay_seconds")
@@ -338,6 +404,8 @@ class _Options:
         return policy
 
     def known(self, fields: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
+        if isinstance(fields, str):
+            raise self.refuse("redact is a sequence of names, not one text")
         if unknown := set(fields) - set(names):
             raise self.refuse(f"redact names no argument: {', '.join(sorted(unknown))}")
         return frozenset(fields)
@@ -345,7 +413,7 @@ class _Options:
     def template(self, text: str | None, names: tuple[str, ...], what: str) -> KeyTemplate | None:
         if text is None:
             return None
-        fields = tuple(_TEMPLATE_FIELD.findall(text))
+        fields = tuple(_TEMPLATE_FIELD.findall(self.text(text, what)))
         if not fields or "{" in _TEMPLATE_FIELD.sub("", text) or not text.isascii():
             raise self.refuse(
                 f'{what} is ASCII text with at least one argument in braces, such as "order:{{order_id}}"'
@@ -356,6 +424,8 @@ class _Options:
 
     def arguments(self) -> tuple[type[BaseModel], str | None, str | None]:
         """The argument model, the parameter that takes it whole, and the parameter that takes the context."""
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise self.refuse("a generator runs after its attempt is over; return the whole result")
         hints = self._hints()
         takes_context: str | None = None
         fields: dict[str, Any] = {}
@@ -419,10 +489,29 @@ class _Options:
         return hints
 
 
-def _refuse_server_names(options: _Options, schema: JsonObject) -> None:
-    for name in _property_names(schema):
+def _refuse_server_names(options: _Options, schema: JsonObject, arguments: type[BaseModel]) -> None:
+    """Refuse every name the model could be filled by, shown in the schema or not (field names, all aliases)."""
+    hidden = (name for fields in _model_fields(arguments.__pydantic_core_schema__) for name in _read_names(fields))
+    for name in (*_property_names(schema), *hidden):
         if name.lower() in SERVER_NAMES:
             raise options.refuse(f"the argument {name!r} is the server's to say; take it from the CallContext")
+
+
+def _refuse_lossy_writing(options: _Options, schema: JsonObject, arguments: type[BaseModel]) -> None:
+    """What is digested, shown and run is what the model writes: it has to be all it reads, under the same names."""
+    written = arguments.model_json_schema(mode="serialization")
+    is_left_out = any(
+        field.get("serialization_exclude") is True
+        for fields in _model_fields(arguments.__pydantic_core_schema__)
+        for field in fields.values()
+    )
+    if is_left_out or set(_property_names(written)) != set(_property_names(schema)):
+        raise options.refuse(
+            "its arguments are written otherwise than they are read; leave out serialization aliases, excluded and "
+            "computed fields"
+        )
+    if any(node.get("writeOnly") is True for node in _nodes(schema)):
+        raise options.refuse("a secret type writes itself masked, so two calls would look alike; use str and redact=")
 
 
 def _refuse_generic(options: _Options, schema: JsonObject, *, reason: str | None) -> None:
@@ -452,6 +541,30 @@ def _nodes(schema: object) -> Iterator[JsonObject]:
     elif isinstance(schema, list):
         for child in schema:
             yield from _nodes(child)
+
+
+def _model_fields(core: object) -> Iterator[dict[str, Any]]:
+    """The field tables of every model, typed dict and dataclass inside a core schema."""
+    if isinstance(core, dict):
+        fields = core.get("fields")
+        if core.get("type") in ("model-fields", "typed-dict") and isinstance(fields, dict):
+            yield fields
+        elif core.get("type") == "dataclass-args" and isinstance(fields, list):
+            yield {str(field.get("name")): field for field in fields}
+        for key, child in core.items():
+            if key != "metadata":
+                yield from _model_fields(child)
+    elif isinstance(core, list | tuple):
+        for child in core:
+            yield from _model_fields(child)
+
+
+def _read_names(fields: dict[str, Any]) -> Iterator[str]:
+    for name, field in fields.items():
+        yield name
+        aliases = field.get("validation_alias")
+        for alias in aliases if isinstance(aliases, list) else [aliases]:
+            yield from (part for part in (alias if isinstance(alias, list) else [alias]) if isinstance(part, str))
 
 
 def _property_names(schema: JsonObject) -> Iterator[str]:
@@ -499,33 +612,60 @@ def _floats_as_text(value: JsonValue) -> JsonValue:
 # ---------------------------------------------------------------- values
 
 
-def _result_text(returned: object, result: TypeAdapter[Any]) -> bytes:
+def _result_text(returned: object, result: TypeAdapter[Any], *, limits: DecodingLimits) -> bytes:
     """JSON text of a returned value: plain values as they are, typed ones through their own serialiser."""
     if type(returned) in (dict, list, str, int, float, bool, type(None)):
-        return encode_foreign(returned)
+        return encode_foreign({"result": returned}, limits=limits)[len(_RESULT_OPENS) : -len(_RESULT_CLOSES)]
     return result.dump_json(returned, by_alias=True, warnings="error")
 
 
 def _problems(error: ValidationError) -> tuple[tuple[str, str], ...]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return tuple((_pointer(entry["loc"]), entry["type"]) for entry in found[:_MAX_PROBLEMS])
+    return tuple((_pointer(entry["loc"]), _problem(entry["type"])) for entry in found[:_MAX_PROBLEMS])
+
+
+def _problem(error_type: str) -> str:
+    """Pydantic's own name of the rule; a name that a validator made up could hold the value."""
+    return error_type if error_type in _KNOWN_PROBLEMS else "custom_error"
 
 
 def _pointer(location: tuple[int | str, ...]) -> str:
-    text = "".join(f"/{part}" for part in location).encode("ascii", "backslashreplace").decode()
-    return text[:_MAX_POINTER_CHARACTERS]
+    return json_pointer([str(part) for part in location])
 
 
-def _refuse_control_text(value: JsonValue, *, everywhere: bool, path: str = "", key: str = "") -> None:
+def _refuse_coercion(read: JsonValue, written: JsonValue, path: tuple[str, ...] = ()) -> None:
+    """Refuse what Pydantic lets pass even when strict: a literal or enum 1 read from `true` or `1.0`."""
+    if isinstance(read, dict) and isinstance(written, dict):
+        for name, child in read.items():
+            if name in written:
+                _refuse_coercion(child, written[name], (*path, name))
+    elif isinstance(read, list) and isinstance(written, list) and len(read) == len(written):
+        for index, child in enumerate(read):
+            _refuse_coercion(child, written[index], (*path, str(index)))
+    elif (
+        isinstance(read, bool | int | float)
+        and isinstance(written, bool | int | float)
+        and ((type(read) is bool) != (type(written) is bool) or (type(read) is float and type(written) is int))
+    ):
+        raise InvalidArguments("contract_broken", problems=((json_pointer(path), "coerced"),))
+
+
+def _refuse_control_text(value: JsonValue, *, everywhere: bool, path: tuple[str, ...] = (), key: str = "") -> None:
     """Refuse control characters and model-template tokens in acts, and in the names and paths of reads."""
     if isinstance(value, dict):
         for name, child in value.items():
-            _refuse_control_text(child, everywhere=everywhere, path=f"{path}/{name}", key=name)
+            if everywhere:
+                _refuse_token(name, path)
+            _refuse_control_text(child, everywhere=everywhere, path=(*path, name), key=name)
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            _refuse_control_text(child, everywhere=everywhere, path=f"{path}/{index}", key=key)
+            _refuse_control_text(child, everywhere=everywhere, path=(*path, str(index)), key=key)
     elif isinstance(value, str) and (everywhere or _NAMES_AND_PATHS.search(key)):
-        if _CONTROLS.search(value):
-            raise InvalidArguments("control_character", path=_pointer((path.lstrip("/"),)))
-        if _MODEL_TOKENS.search(value):
-            raise InvalidArguments("model_template_token", path=_pointer((path.lstrip("/"),)))
+        _refuse_token(value, path)
+
+
+def _refuse_token(text: str, path: tuple[str, ...]) -> None:
+    if _CONTROLS.search(text):
+        raise InvalidArguments("control_character", path=json_pointer(path))
+    if _MODEL_TOKENS.search(text):
+        raise InvalidArguments("model_template_token", path=json_pointer(path))

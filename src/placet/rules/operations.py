@@ -6,6 +6,7 @@ The form of every name carries its version, so that an upgrade never makes a fin
 from __future__ import annotations
 
 import json
+import re
 
 from placet.errors import InvalidArguments
 from placet.model.contract import Contract, KeyTemplate
@@ -70,6 +71,16 @@ def resource(contract: Contract, arguments: JsonObject) -> str | None:
     return _encode(contract.resource.text, *_field_values(contract.resource, arguments))
 
 
+def readable(name: str) -> str:
+    """A resource as a person reads it: the template with its values, e.g. `ticket:T-1`. Not an identity."""
+    try:
+        template, *values = json.loads(name)
+        fields = iter(values)
+        return re.sub(r"\{[a-zA-Z_][a-zA-Z0-9_]*\}", lambda _: str(next(fields)), template)
+    except (ValueError, TypeError, StopIteration, RuntimeError):
+        return name
+
+
 def _field_values(template: KeyTemplate, arguments: JsonObject) -> list[str | int]:
     values: list[str | int] = []
     for name in template.fields:
@@ -80,8 +91,11 @@ def _field_values(template: KeyTemplate, arguments: JsonObject) -> list[str | in
     return values
 
 
+_ascii_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
 def _encode(*fields: str | int) -> OperationKey:
-    text = json.dumps(list(fields), ensure_ascii=True, separators=(",", ":"))
+    text = _ascii_json(fields)
     if len(text) > MAX_KEY_CHARACTERS:
-        text = json.dumps([fields[0], "sha256", sha256_hex("placet/key/1", text.encode())], separators=(",", ":"))
+        text = _ascii_json((fields[0], "sha256", sha256_hex("placet/key/1", text.encode())))
     return OperationKey(text)

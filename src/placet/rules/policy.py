@@ -10,11 +10,14 @@ Source: REQUIREMENTS C016 to C023, H009; DESIGN section 8.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import TypeGuard
 
 from placet.model.call import Call
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Risk
-from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.decision import Allow, Ask, Decision, Deny, Requirement, RequirementKind
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, Role
 from placet.rules.canonical import canonical_bytes, sha256_hex
@@ -35,6 +38,11 @@ READ_EFFECTS_SCOPE = "effects.read"
 """Lets a principal learn about operations of others in its tenant."""
 
 _MILDEST_FIRST = (ALLOW, ASK, DENY)
+_ORDINARY = Requirement()
+_REASON = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
+_MAX_VERSION_CHARACTERS = 200
+LONGEST_REQUIREMENT_SECONDS = 366 * 86_400.0
+"""How long a question may wait, and an approval stay usable, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +71,41 @@ class Matrix:
 
     def word(self, contract: Contract, principal: Principal) -> Decision:
         """The table's answer for the principal and everybody it acts for: delegation only narrows."""
+        version = self.version
         links: list[Decision] = []
         link: Principal | None = principal
         while link is not None:
-            links.append(_cell(contract, link, requirement=self.requirement, version=self.version))
+            links.append(_cell(contract, link, requirement=self.requirement, version=version))
             link = link.on_behalf_of
         return strictest(*links)
 
 
+def is_sound(answer: object) -> TypeGuard[Decision]:
+    """Whether an engine's answer is a decision through and through. What is none is a deny; no method of it runs."""
+    if type(answer) is not Allow and type(answer) is not Ask and type(answer) is not Deny:
+        return False
+    version, reasons = answer.policy_version, answer.reasons
+    if type(version) is not str or not 0 < len(version) <= _MAX_VERSION_CHARACTERS or type(reasons) is not tuple:
+        return False
+    if not all(type(reason) is str and _REASON.fullmatch(reason) for reason in reasons):
+        return False
+    return type(answer) is not Ask or _is_requirement(answer.requirement)
+
+
+def _is_requirement(value: object) -> bool:
+    return (
+        type(value) is Requirement
+        and type(value.kind) is RequirementKind
+        and all(
+            type(seconds) in (int, float) and 0 < seconds <= LONGEST_REQUIREMENT_SECONDS
+            for seconds in (value.lifetime_seconds, value.decide_within_seconds)
+        )
+    )
+
+
 def effective(decision: Decision, call: Call) -> Decision:
     """The strictest of the engine's answer and the contract's own word."""
-    requirement = decision.requirement if isinstance(decision, Ask) else Requirement()
+    requirement = decision.requirement if isinstance(decision, Ask) else _ORDINARY
     word = contract_word(call.contract, call.principal, requirement=requirement, version=decision.policy_version)
     combined = strictest(decision, word)
     if isinstance(combined, Ask) and call.contract.approval is ApprovalMode.NEVER:
@@ -98,29 +130,35 @@ def strictest(*decisions: Decision) -> Decision:
     for decision in decisions:
         if winner is None or _strictness(decision) > _strictness(winner):
             winner = decision
-        elif _strictness(decision) == _strictness(winner):
+        elif decision.reasons and _strictness(decision) == _strictness(winner):
             winner = replace(winner, reasons=(*winner.reasons, *decision.reasons))
     if winner is None:
         return Deny(reasons=("no_policy",), policy_version=PolicyVersion("none"))
     return winner
 
 
-def risk_for(role: Role, contract: Contract) -> Risk:
+def risk_for(role: Role, risk: Risk, effect_class: EffectClass) -> Risk:
     """The risk as it counts for a role: low writes and sensitive reads are medium for viewers."""
-    is_plain_read = contract.effect_class is EffectClass.READ
-    if role is Role.VIEWER and contract.risk is Risk.LOW and not is_plain_read:
+    if role is Role.VIEWER and risk is Risk.LOW and effect_class is not EffectClass.READ:
         return Risk.MEDIUM
-    return contract.risk
+    return risk
+
+
+@cache  # every set of roles, risk and effect class there can be: some hundred entries
+def _look_up(roles: frozenset[Role], risk: Risk, effect_class: EffectClass) -> tuple[str, str]:
+    """The mildest word of the table for any of the roles, and the reason to give for it."""
+    cells = [(MATRIX[role][risk_for(role, risk, effect_class)], role) for role in roles]
+    if not cells:
+        return DENY, "no_role"
+    word, role = min(cells, key=lambda cell: (_MILDEST_FIRST.index(cell[0]), cell[1]))
+    return word, f"matrix_{role.value}_{risk_for(role, risk, effect_class).value}"
 
 
 def _cell(contract: Contract, principal: Principal, *, requirement: Requirement, version: PolicyVersion) -> Decision:
     if contract.permission is not None and contract.permission not in principal.scopes:
         return Deny(reasons=("scope_missing",), policy_version=version)
-    cells = [(MATRIX[role][risk_for(role, contract)], role) for role in principal.roles]
-    if not cells:
-        return Deny(reasons=("no_role",), policy_version=version)
-    word, role = min(cells, key=lambda cell: (_MILDEST_FIRST.index(cell[0]), cell[1]))
-    reasons = (f"matrix_{role.value}_{risk_for(role, contract).value}",)
+    word, reason = _look_up(principal.roles, contract.risk, contract.effect_class)
+    reasons = (reason,)
     if word == ALLOW:
         return Allow(reasons=reasons, policy_version=version)
     if word == ASK:
@@ -138,23 +176,19 @@ def _strictness(decision: Decision) -> int:
             return 2
 
 
-_versions: dict[Requirement, PolicyVersion] = {}
-
-
+@lru_cache
 def _version(requirement: Requirement) -> PolicyVersion:
-    if requirement not in _versions:
-        table: dict[str, dict[str, str]] = {
-            role.value: {risk.value: word for risk, word in row.items()} for role, row in MATRIX.items()
+    table: dict[str, dict[str, str]] = {
+        role.value: {risk.value: word for risk, word in row.items()} for role, row in MATRIX.items()
+    }
+    form = canonical_bytes(
+        {
+            "matrix": {role: dict(row) for role, row in table.items()},
+            "requirement": [
+                requirement.kind.value,
+                float(requirement.lifetime_seconds),
+                float(requirement.decide_within_seconds),
+            ],
         }
-        form = canonical_bytes(
-            {
-                "matrix": {role: dict(row) for role, row in table.items()},
-                "requirement": [
-                    requirement.kind.value,
-                    float(requirement.lifetime_seconds),
-                    float(requirement.decide_within_seconds),
-                ],
-            }
-        )
-        _versions[requirement] = PolicyVersion(sha256_hex("placet/policy/1", form))
-    return _versions[requirement]
+    )
+    return PolicyVersion(sha256_hex("placet/policy/1", form))

@@ -17,8 +17,8 @@ SUBSTITUTE_CALL_ID = CallId("invalid")
 MAX_BATCH = 128
 """Proposals in one batch; the smallest cap of the known providers."""
 
-_REQUIRED = ("call_id", "tool", "arguments")
-_OPTIONAL = ("version", "attempt")
+_REQUIRED = frozenset({"call_id", "tool", "arguments"})
+_KNOWN = _REQUIRED | {"version", "attempt"}
 _MAX_NAME_CHARACTERS = 256
 
 
@@ -88,11 +88,12 @@ def audit_substitutes(raw: object) -> tuple[CallId, str | None, int]:
 
 
 def _plain_members(raw: dict[object, object]) -> dict[object, object]:
-    if not all(type(key) is str for key in raw):  # before a copy could compare a hostile key
-        raise ProtocolRejected("the members of a proposal have text names")
+    for key in raw:  # before a copy could compare a hostile key
+        if type(key) is not str:
+            raise ProtocolRejected("the members of a proposal have text names")
     members = dict(raw)  # from here on the caller's mapping may change without effect
-    if any(key not in members for key in _REQUIRED):
+    if not members.keys() >= _REQUIRED:
         raise ProtocolRejected("a proposal has call_id, tool and arguments")
-    if any(key not in _REQUIRED and key not in _OPTIONAL for key in members):
+    if not members.keys() <= _KNOWN:
         raise ProtocolRejected("a proposal has no members besides call_id, tool, arguments, version and attempt")
     return members

@@ -103,6 +103,8 @@ def apply_settlement(effect: Effect, settlement: Settlement, *, now: datetime) -
     """dispatched → committed, failed or unknown, by the holder of fence and token only."""
     if effect.fence != settlement.fence or effect.token != settlement.token:
         return NotMoved(effect=effect, reason="taken_over")
+    if effect.state is EffectState.DISPATCHED and effect.attempt != settlement.attempt:
+        return NotMoved(effect=effect, reason="other_attempt")
     if effect.state is EffectState.DISPATCHED:
         return Moved(effect=_settled(effect, settlement, state=settlement.state, now=now))
     if late_word_counts(effect, fence=settlement.fence, state=settlement.state):
@@ -113,7 +115,7 @@ def apply_settlement(effect: Effect, settlement: Settlement, *, now: datetime) -
         elif effect.attempt_ended_at is None:
             effect = replace(effect, attempt_ended_at=now)
         return Moved(effect=effect, is_news=False)
-    if effect.state is settlement.state:
+    if effect.state is settlement.state or _is_late_word_again(effect, settlement):
         return Moved(effect=effect, is_news=False)
     return NotMoved(effect=effect, reason="already_settled")
 
@@ -150,6 +152,12 @@ def apply_reconciliation(effect: Effect, truth: Reconciliation, *, now: datetime
             updated_at=now,
         )
     )
+
+
+def _is_late_word_again(effect: Effect, settlement: Settlement) -> bool:
+    """The late success that is on record already, result and all."""
+    is_success = settlement.state is EffectState.COMMITTED and effect.state is EffectState.RECONCILED_COMMITTED
+    return is_success and effect.result_digest == settlement.result_digest
 
 
 def _settled(effect: Effect, settlement: Settlement, *, state: EffectState, now: datetime) -> Effect:

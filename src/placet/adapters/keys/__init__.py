@@ -24,6 +24,7 @@ from placet.ports.keys import KeyPurpose
 
 MASTER_BYTES = 32
 _NONCE_BYTES = 12
+_WRITABLE = "Give this user write permission on the folder, or choose another one."
 _SEAL_VERSION = b"\x01"
 
 
@@ -49,13 +50,13 @@ class KeyRing:
         return self._current
 
     def mac(self, purpose: KeyPurpose, message: bytes) -> Mac:
-        value = hmac.digest(self._key(self._current, purpose.value), message, "sha256").hex()
+        value = hmac.digest(self._key(self._current, purpose), message, "sha256").hex()
         return Mac(key_id=self._current, value=value)
 
     def is_authentic(self, purpose: KeyPurpose, message: bytes, mac: Mac) -> bool:
         if type(mac) is not Mac or type(mac.value) is not str or mac.key_id not in self._masters:
             return False
-        expected = hmac.digest(self._key(mac.key_id, purpose.value), message, "sha256").hex()
+        expected = hmac.digest(self._key(mac.key_id, purpose), message, "sha256").hex()
         return mac.value.isascii() and hmac.compare_digest(expected, mac.value)
 
     def seal(self, plaintext: bytes, *, bound_to: bytes) -> bytes:
@@ -112,11 +113,20 @@ def create_key_file(path: Path) -> KeyRing:
             pass
         finally:
             draft.unlink()
+        _sync_folder(path.parent)  # a store must not outlive its key's name
     except OSError:
-        fault = KeyMaterialError(f"The key file cannot be written: {path}", code="key_not_writable", hint="")
+        fault = KeyMaterialError(f"The key file cannot be written: {path}", code="key_not_writable", hint=_WRITABLE)
     else:
         return load_key_file(path)
     raise fault
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load_key_file(path: Path) -> KeyRing:
@@ -141,6 +151,6 @@ def load_key_file(path: Path) -> KeyRing:
         masters = {key_id: base64.b64decode(master, validate=True) for key_id, master in data["keys"].items()}
         if data["placet_key_file"] == 1:
             return KeyRing(masters, current=data["current"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, KeyMaterialError):
         pass
     raise KeyMaterialError(f"This is not a placet key file: {path}", code="key_unreadable")

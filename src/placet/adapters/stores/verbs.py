@@ -1,18 +1,18 @@
 """The store's verbs over tables: read the rows, let a rule decide, write the rows and the events.
 
-Each function runs inside one exclusive transaction that its caller opens and commits. It reads and decides first and
-writes last, so that a refusal leaves nothing behind. A store with other means (one statement per verb) must answer
-the same; the conformance suite holds it to that.
+Each function runs inside one exclusive transaction that its caller opens, and commits or, if it raises, rolls back. It
+reads and decides first and writes last, so that a refusal leaves nothing behind. A store with other means (one
+statement per verb) must answer the same; the conformance suite holds it to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from placet.errors import NotFound
+from placet.errors import NotFound, StoreUnavailable
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect, EffectState
@@ -39,6 +39,7 @@ from placet.model.ledger import (
     Step,
     Turn,
     Voided,
+    run_scope,
 )
 from placet.model.run import Run
 from placet.rules import transitions
@@ -207,24 +208,25 @@ def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[A
 def record(
     tables: Tables,
     events: tuple[AuditEvent, ...],
-    now: datetime,
+    now: Callable[[], datetime],
     *,
     step: Step | None,
     starts_tool: str | None,
     opens: OpenRead | None,
     closes: Place | None,
 ) -> RecordAnswer:
+    """Events alone need no clock: they are recorded even while it fails."""
     if step is not None:
         if starts_tool is not None and (scope := _halted(tables, step.tenant, starts_tool, step.run_id)):
             return Halted(scope=scope)
         if (refusal := _step_refusal(tables, step)) is not None:
             return refusal
-        _count(tables, step, now)
-    if closes is not None:
-        tables.close_read(closes)
+        _count(tables, step, now())
+    if closes is not None and not tables.close_read(closes):
+        raise StoreUnavailable("Recovery has given this read up and completed it.", code="read_given_up")
     place = tables.append(events)
     if opens is not None:
-        tables.open_read(place, opens.owner, now + timedelta(seconds=opens.lease_seconds))
+        tables.open_read(place, opens.owner, now() + timedelta(seconds=opens.lease_seconds))
     return Recorded(place=place)
 
 
@@ -305,5 +307,5 @@ def _halted(tables: Tables, tenant: str, tool: str, run_id: RunId) -> str | None
     scopes = tables.stops()
     if not scopes:
         return None
-    mine = {"all", f"tenant:{tenant}", f"tool:{tool}", f"run:{tenant}:{run_id}"}
+    mine = {"all", f"tenant:{tenant}", f"tool:{tool}", run_scope(tenant, run_id)}
     return next((scope for scope in scopes if scope in mine), None)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import sys
 import threading
@@ -72,7 +71,7 @@ def configure(
     logger: logging.Logger | None = None,
     keys: KeyRules = STANDARD_KEYS,
 ) -> None:
-    """Send `logger` (by default placet's own) and what is below it to `stream`, as JSON lines, and nowhere else.
+    """Send `logger` (by default placet's own) and what is below it to `stream`, as JSON lines, and no further up.
 
     A second call changes stream and level and adds nothing. Other handlers of the logger stay.
 
@@ -170,7 +169,7 @@ def _attributes(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _instant(created: object) -> str | None:
-    if type(created) is not float or not math.isfinite(created):
+    if type(created) is not float:
         return None
     try:
         instant = datetime.fromtimestamp(created, UTC)

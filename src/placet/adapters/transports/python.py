@@ -12,6 +12,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from types import CoroutineType
 from typing import Any
 
 from placet.errors import NotSent, RemoteStatus, ToolRejected
@@ -20,7 +21,7 @@ from placet.model.call import Call
 from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
 from placet.model.contract import Isolation
 from placet.ports.meter import Meter
-from placet.ports.waiting import owe_cancellation, whatever_happens
+from placet.ports.waiting import one_turn, owe_cancellation, whatever_happens
 from placet.rules.contracts import Tool
 from placet.rules.redaction import escape_for_people, safe_exception_name
 
@@ -45,12 +46,14 @@ class PythonTransport:
         tool = self._tools[call.contract.name]
         try:
             keywords = tool.handler_arguments(call.canonical_arguments, context)
-        except Exception:  # the stored call no longer fits the code of its contract; nothing was called
+        except BaseException:  # the stored call no longer fits the code of its contract; nothing was called
             return Unsent()
         is_thread = call.contract.isolation is Isolation.THREAD
         running = _in_thread(tool, keywords) if is_thread else asyncio.ensure_future(_in_loop(tool, keywords))
         try:
-            await asyncio.wait((running,), timeout=timeout_seconds)
+            await one_turn()  # enough for a coroutine that waits for nothing, and much cheaper than a timer
+            if not running.done():
+                await asyncio.wait((running,), timeout=timeout_seconds)
             has_caller = True
         except asyncio.CancelledError:
             has_caller = False
@@ -109,7 +112,7 @@ class PythonTransport:
 
 async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> Report:
     try:
-        return Returned(value=await tool.function(**keywords))
+        return _returned(await tool.function(**keywords))
     except BaseException as error:
         return _report_of(error)
 
@@ -126,7 +129,7 @@ def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
 
     def run() -> None:
         try:
-            report: Report = Returned(value=context.run(tool.function, **keywords))
+            report = _returned(context.run(tool.function, **keywords))
         except BaseException as error:
             report = _report_of(error)
         try:
@@ -136,6 +139,14 @@ def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
 
     threading.Thread(target=run, name=f"placet-{tool.contract.name}", daemon=True).start()
     return future
+
+
+def _returned(value: object) -> Report:
+    """A coroutine is a promise nobody kept: a wrapper forgot to await, so its work never began."""
+    if type(value) is CoroutineType:
+        value.close()
+        return Raised(error_type="TypeError", is_transient=False)
+    return Returned(value=value)
 
 
 async def _look(tool: Tool, context: ProbeContext) -> ProbeAnswer:
@@ -158,8 +169,8 @@ def _report_of(error: BaseException) -> Report:
     if issubclass(kind, NotSent):
         return Unsent()
     if kind is RemoteStatus:
-        status, retry_after = error.__dict__.get("status"), error.__dict__.get("retry_after")
-        if type(status) is int:
+        status, retry_after = dict.get(error.__dict__, "status"), dict.get(error.__dict__, "retry_after")
+        if type(status) is int and 0 <= status <= 999:
             return Answered(status=status, retry_after=retry_after if type(retry_after) is str else None)
     is_transient = issubclass(kind, (ConnectionError, TimeoutError))
     return Raised(error_type=safe_exception_name(kind), is_transient=is_transient)

@@ -2,16 +2,19 @@
 
 Every model is strict, frozen and refuses members it does not know. Instants are ISO 8601 texts in UTC, so that a result
 is the same before and after its trip through JSON. `LogsQuery`, `MetricsQuery`, `StatusQuery` and `TicketDraft` fit any
-incident; the classes ending in `Arguments` close the set of services over the incident that is shipped with the demo.
+incident; the classes ending in `Arguments` close the set of services over the incident that is shipped with the demo,
+and `arguments_for` closes it over any other.
 
 Source: REQUIREMENTS C001, C004, C022.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 Severity = Literal["info", "warning", "error"]
 Health = Literal["ok", "degraded", "down", "unknown"]
@@ -139,6 +142,37 @@ class CreateTicketArguments(TicketDraft):
     """`TicketDraft` for a service of the shipped incident."""
 
     service: ShippedServiceName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpsArguments:
+    """What each of the five tools accepts for one incident; no service outside its catalogue passes."""
+
+    logs: type[LogsQuery] = QueryLogsArguments
+    metrics: type[MetricsQuery] = QueryMetricsArguments
+    status: type[StatusQuery] = GetServiceStatusArguments
+    runbook: type[RunbookQuery] = SearchRunbookArguments
+    ticket: type[TicketDraft] = CreateTicketArguments
+
+
+def arguments_for(services: Sequence[str]) -> OpsArguments:
+    """The arguments, closed over these services."""
+    if tuple(services) == SHIPPED_SERVICES:
+        return OpsArguments()
+    return OpsArguments(
+        logs=_closed(LogsQuery, services),
+        metrics=_closed(MetricsQuery, services),
+        status=_closed(StatusQuery, services),
+        ticket=_closed(TicketDraft, services),
+    )
+
+
+Arguments = TypeVar("Arguments", bound=Contract)
+
+
+def _closed(arguments: type[Arguments], services: Sequence[str]) -> type[Arguments]:
+    choice: Any = Annotated[Literal[tuple(services)], BeforeValidator(_lower_case), Field(description="The service.")]
+    return create_model(f"{arguments.__name__}Arguments", __base__=arguments, service=(choice, ...))
 
 
 # Results

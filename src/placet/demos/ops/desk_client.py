@@ -152,9 +152,7 @@ class DeskClient:
         """Close the client; it cannot be used afterwards."""
         await self._http.aclose()
 
-    async def create(
-        self, key: str, ticket: TicketDraft, *, timeout_seconds: float | None = None
-    ) -> TicketReceipt:
+    async def create(self, key: str, ticket: TicketDraft, *, timeout_seconds: float | None = None) -> TicketReceipt:
         """Create the ticket, or get the one this key made before.
 
         Args:

@@ -125,6 +125,12 @@ class Incident:
             self._lines[service] = tuple(sorted(found, key=lambda line: line.at))
         return self._lines[service]
 
+    def add_line(self, source: str, raw: str) -> None:
+        """Have one of the log files hold a line more; for this object alone, the recording stays as it is."""
+        service = next(name for name in self.services if source in self.log_sources(name))
+        added = [line for line in parsed_lines(source, raw) if line.at <= self.now]
+        self._lines[service] = tuple(sorted((*self.lines(service), *added), key=lambda line: line.at))
+
     def _text(self, *names: str) -> str:
         return self._directory.joinpath(*names).read_text(encoding="utf-8")
 
@@ -134,6 +140,12 @@ class Runbooks:
 
     def __init__(self, directory: Traversable) -> None:
         self._directory = directory
+
+    def point_at(self, directory: Traversable) -> None:
+        """Read from another folder from now on."""
+        self._directory = directory
+        for cached in ("sections", "words"):
+            self.__dict__.pop(cached, None)
 
     @cached_property
     def sections(self) -> Sequence[RunbookHit]:
@@ -161,7 +173,12 @@ def shipped_incident() -> Incident:
 
 def shipped_runbooks() -> Runbooks:
     """The runbooks that come with the package."""
-    return Runbooks(files("placet.demos.ops") / "runbooks")
+    return Runbooks(shipped_runbooks_folder())
+
+
+def shipped_runbooks_folder() -> Traversable:
+    """Where they lie."""
+    return files("placet.demos.ops") / "runbooks"
 
 
 def query_logs(incident: Incident, query: LogsQuery) -> LogsAnswer:

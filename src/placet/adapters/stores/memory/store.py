@@ -1,7 +1,8 @@
-"""Tables as dictionaries. One lock is the transaction; verbs write last, so there is nothing to roll back."""
+"""Tables as dictionaries. One lock is the transaction, and every write knows how to be undone."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -27,13 +28,17 @@ from placet.model.ledger import (
     Settlement,
     Step,
     Turn,
+    run_scope,
 )
 from placet.model.run import Run
-from placet.ports.clock import Clock
+from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
+from placet.ports.store import Heard, nobody
 
 Answered = TypeVar("Answered")
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 
 
 class MemoryTables:
@@ -43,35 +48,61 @@ class MemoryTables:
         self.effects: dict[tuple[str, OperationKey], Effect] = {}
         self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
         self.runs: dict[tuple[str, RunId], Run] = {}
-        self.steps: set[tuple[str, RunId, str]] = set()
-        self.voids: set[Token] = set()
+        self.steps: dict[tuple[str, RunId, str], None] = {}
+        self.voids: dict[Token, datetime] = {}
         self.halts: dict[str, datetime] = {}
         self.events: list[ChainedEvent] = []
         self.reads: dict[Place, tuple[OwnerId, datetime]] = {}
         self._chain = chain
+        self._undo: list[Callable[[], object]] = []
+        self.appended: list[AuditEvent] = []
+
+    def begin(self) -> None:
+        self._undo.clear()
+        self.appended.clear()
+
+    def roll_back(self) -> None:
+        """Undo what was written since `begin`, the last first."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _put(self, table: dict[Key, Row], key: Key, row: Row) -> None:
+        if key in table:
+            was = table[key]
+            self._undo.append(lambda: table.__setitem__(key, was))
+        else:
+            self._undo.append(lambda: table.pop(key))
+        table[key] = row
+
+    def _drop(self, table: dict[Key, Row], key: Key) -> bool:
+        if key not in table:
+            return False
+        was = table.pop(key)
+        self._undo.append(lambda: table.__setitem__(key, was))
+        return True
 
     def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
         return self.effects.get((tenant, operation_key))
 
     def add_effect(self, effect: Effect) -> None:
-        self.effects[effect.tenant, effect.operation_key] = effect
+        self._put(self.effects, (effect.tenant, effect.operation_key), effect)
 
     def change_effect(self, effect: Effect, *, was: Effect) -> None:
-        self.effects[effect.tenant, effect.operation_key] = effect
+        self.add_effect(effect)
 
     def is_voided(self, token: Token) -> bool:
         return token in self.voids
 
     def add_void(self, token: Token, at: datetime) -> None:
-        self.voids.add(token)
+        self._put(self.voids, token, at)
 
     def renew_leases(self, owner: OwnerId, until: datetime) -> int:
         mine = [e for e in self.effects.values() if e.owner == owner and e.state is EffectState.DISPATCHED]
         for effect in mine:
             self.add_effect(replace(effect, lease_until=max(until, effect.lease_until)))
-        for place, (reader, _) in self.reads.items():
+        for place, (reader, lease_until) in list(self.reads.items()):
             if reader == owner:
-                self.reads[place] = (owner, until)
+                self._put(self.reads, place, (owner, max(until, lease_until)))
         return len(mine)
 
     def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
@@ -85,7 +116,7 @@ class MemoryTables:
         return found[::-1]
 
     def add_approval(self, approval: Approval) -> None:
-        self.approvals[approval.question.tenant, approval.question.approval_id] = approval
+        self._put(self.approvals, (approval.question.tenant, approval.question.approval_id), approval)
 
     def change_approval(self, approval: Approval, *, was: Approval) -> None:
         self.add_approval(approval)
@@ -97,9 +128,9 @@ class MemoryTables:
         return (step.tenant, step.run_id, step.call_id) in self.steps
 
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        self.steps.add((step.tenant, step.run_id, step.call_id))
+        self._put(self.steps, (step.tenant, step.run_id, step.call_id), None)
         if is_first:
-            self.runs[step.tenant, step.run_id] = Run(
+            run = Run(
                 tenant=step.tenant,
                 run_id=step.run_id,
                 subject=step.subject,
@@ -110,58 +141,71 @@ class MemoryTables:
             )
         else:
             run = self.runs[step.tenant, step.run_id]
-            self.runs[step.tenant, step.run_id] = replace(run, steps=run.steps + 1)
+            run = replace(run, steps=run.steps + 1)
+        self._put(self.runs, (step.tenant, step.run_id), run)
 
     def stops(self) -> tuple[str, ...]:
         return tuple(self.halts)
 
     def add_stop(self, scope: str, at: datetime) -> None:
-        self.halts[scope] = at
+        self._put(self.halts, scope, at)
 
     def drop_stop(self, scope: str) -> None:
-        self.halts.pop(scope, None)
+        self._drop(self.halts, scope)
 
     def count_dispatched(self, scope: str) -> int:
         return sum(
             1
             for e in self.effects.values()
             if e.state is EffectState.DISPATCHED
-            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", f"run:{e.tenant}:{e.run_id}")
+            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", run_scope(e.tenant, e.run_id))
         )
 
     def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None:
-        self.reads[place] = (owner, lease_until)
+        self._put(self.reads, place, (owner, lease_until))
 
     def close_read(self, place: Place) -> bool:
-        return self.reads.pop(place, None) is not None
+        return self._drop(self.reads, place)
 
     def append(self, events: Iterable[AuditEvent]) -> Place:
-        end = self._chain.end
-        try:
-            self.events.extend([self._chain.link(event) for event in events])
-        except BaseException:
-            self._chain.rewind(end)
-            raise
+        end, count = self._chain.end, len(self.events)
+        self._undo.append(lambda: self._forget(end, count))
+        for event in events:
+            self.events.append(self._chain.link(event))
+            self.appended.append(event)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
+
+    def _forget(self, end: tuple[int, str], count: int) -> None:
+        self._chain.rewind(end)
+        del self.events[count:]
 
 
 class MemoryStore:
     """Every verb of the store port, immediately."""
 
-    def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter) -> None:
+    def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard = nobody) -> None:
         self._chain = ChainWriter(keys, writer, opened_after=b"{}")
         self._tables = MemoryTables(self._chain)
         self._clock = clock
         self._meter = meter
+        self._heard = heard
         self._lock = threading.Lock()
         self._commits = 0
 
     def _transact(self, verb: Callable[[MemoryTables], Answered]) -> Answered:
         with self._lock:
             started = self._clock.monotonic()
-            answer = verb(self._tables)
+            self._tables.begin()
+            try:
+                answer = verb(self._tables)
+            except BaseException:
+                self._tables.roll_back()
+                raise
             self._commits += 1
-        self._meter.committed(operations=1, seconds=max(0.0, self._clock.monotonic() - started))
+            events = tuple(self._tables.appended)
+        self._meter.committed(operations=1, seconds=elapsed_seconds(self._clock, started))
+        if events:
+            self._heard(events)
         return answer
 
     # ------------------------------------------------------------ ledger
@@ -249,7 +293,7 @@ class MemoryStore:
     ) -> RecordAnswer:
         return self._transact(
             lambda tables: verbs.record(
-                tables, events, self._clock.now(), step=step, starts_tool=starts_tool, opens=opens, closes=closes
+                tables, events, self._clock.now, step=step, starts_tool=starts_tool, opens=opens, closes=closes
             )
         )
 
@@ -278,8 +322,7 @@ class MemoryStore:
         return self._clock.now()
 
     def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
-        mine = b"" if tenant is None else b'"tenant":"%s"' % tenant.encode()
-        events = [event for event in self._tables.events if mine in event.body]
+        events = [event for event in self._tables.events if tenant in (None, _tenant_of(event))]
         yield from events if newest is None else events[-newest:]
 
     def heads(self) -> tuple[ChainHead, ...]:
@@ -297,6 +340,10 @@ class MemoryStore:
         return None
 
 
+def _tenant_of(event: ChainedEvent) -> str:
+    return str(json.loads(event.body)["tenant"])
+
+
 def _is_same(question: Question, ask: SameAsk) -> bool:
     return (
         question.tenant == ask.tenant
@@ -304,6 +351,6 @@ def _is_same(question: Question, ask: SameAsk) -> bool:
         and question.run_id == ask.run_id
         and question.tool == ask.tool
         and question.argument_digest == ask.argument_digest
-        and question.policy_version == ask.policy_version
+        and ask.policy_version in (None, question.policy_version)
         and (ask.operation_key is None or question.operation_key == ask.operation_key)
     )

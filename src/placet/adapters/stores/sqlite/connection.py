@@ -22,6 +22,7 @@ from placet.errors import (
 
 APPLICATION_ID = 0x706C6174  # "plat"
 BUSY_TIMEOUT_MILLISECONDS = 10_000
+_SWITCH_TRIES = 20
 
 
 def open_file(path: Path) -> apsw.Connection:
@@ -37,6 +38,8 @@ def open_file(path: Path) -> apsw.Connection:
     target = path if path.exists() else path.parent
     if not os.access(target, os.W_OK) or not os.access(path.parent, os.W_OK):
         raise StoreNotWritable(f"The store cannot be written: {path}")
+    if not path.exists():  # SQLite gives its other files the mode of this one
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     with translated(path):
         connection = connect(path)
         try:
@@ -51,9 +54,21 @@ def connect(path: Path) -> apsw.Connection:
     """One connection with the settings every connection to a store has."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(BUSY_TIMEOUT_MILLISECONDS)
-    connection.pragma("journal_mode", "wal")
+    _switch_to_wal(connection)
     connection.pragma("synchronous", "full")
     return connection
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """Starters that switch one new file at the same time may lock each other out, in spite of the busy timeout."""
+    for _ in range(_SWITCH_TRIES):
+        try:
+            connection.pragma("journal_mode", "wal")
+            return
+        except apsw.BusyError:
+            connection.execute("BEGIN IMMEDIATE")  # waits for whoever was faster
+            connection.execute("ROLLBACK")
+    connection.pragma("journal_mode", "wal")
 
 
 def read_only(path: Path) -> apsw.Connection:
@@ -71,7 +86,7 @@ def translated(path: Path) -> Iterator[None]:
         return
     except PlacetError:
         raise
-    except (apsw.NotADBError, apsw.CorruptError):
+    except (apsw.NotADBError, apsw.CorruptError, UnicodeDecodeError):
         fault: StoreError = StoreCorrupt(f"This file is not a sound placet store: {path}")
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError):
         fault = StoreNotWritable(f"The store cannot be opened for writing: {path}")
@@ -85,7 +100,12 @@ def translated(path: Path) -> Iterator[None]:
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     steps = migrations()
     latest = steps[-1][0]
-    if _version(connection, path) == latest:
+    connection.execute("BEGIN")  # one snapshot: another starter may be making the schema right now
+    try:
+        is_latest = _version(connection, path) == latest
+    finally:
+        connection.execute("ROLLBACK")
+    if is_latest:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -54,7 +54,7 @@ SELECT count(*) FROM approvals WHERE state = 'pending';
 -- name: count_dispatched
 -- How many of a stopped scope are still on their way.
 SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
-    ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'run:' || tenant || ':' || run_id);
+    ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'run:' || json_array(tenant, run_id));
 
 -- name: is_voided
 SELECT 1 FROM voided_tokens WHERE token = ?;
@@ -91,7 +91,8 @@ WHERE tenant = ? AND approval_id = ? AND state = ?;
 -- name: same_ask
 -- Approvals of one question that still answer it, newest first.
 SELECT * FROM approvals
-WHERE tenant = ?1 AND subject = ?2 AND run_id = ?3 AND tool = ?4 AND argument_digest = ?5 AND policy_version = ?6
+WHERE tenant = ?1 AND subject = ?2 AND run_id = ?3 AND tool = ?4 AND argument_digest = ?5
+  AND (?6 IS NULL OR policy_version = ?6)
   AND (?7 IS NULL OR operation_key = ?7) AND state IN ('pending', 'approved', 'denied')
 ORDER BY asked_at DESC, approval_id DESC;
 
@@ -111,15 +112,25 @@ DELETE FROM stops WHERE scope = ?;
 INSERT INTO audit_events (writer, sequence, body, link, key_id) VALUES (?, ?, ?, ?, ?);
 
 -- name: put_head
-INSERT INTO audit_heads (writer, sequence, link, opened_after, key_id, mac, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO audit_heads (writer, sequence, link, opened_after, key_id, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (writer) DO UPDATE SET sequence = ?2, link = ?3, key_id = ?5, mac = ?6;
+
+-- name: end_of_chain
+-- What is really there, after an answer was lost.
+SELECT sequence, link FROM audit_events WHERE writer = ? ORDER BY sequence DESC LIMIT 1;
 
 -- name: heads
 SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads ORDER BY writer;
 
--- name: last_head
--- The chain that began last; the next one remembers where it stood.
-SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads ORDER BY opened_at DESC, writer DESC LIMIT 1;
+-- name: unremembered_heads
+-- Chains that have grown since a later chain last named their end.
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads WHERE sequence > remembered ORDER BY writer;
+
+-- name: has_head
+SELECT 1 FROM audit_heads WHERE writer = ?;
+
+-- name: remember
+UPDATE audit_heads SET remembered = max(remembered, ?) WHERE writer = ?;
 
 -- name: chained
 SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, sequence;
@@ -136,5 +147,6 @@ SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY at DESC, 
 -- name: meta
 SELECT value FROM placet_meta WHERE name = ?;
 
--- name: put_meta
-INSERT INTO placet_meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+-- name: first_meta
+-- The first one stands.
+INSERT INTO placet_meta VALUES (?, ?) ON CONFLICT (name) DO NOTHING;

@@ -7,13 +7,13 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from placet.errors import StoreCorrupt
+from placet.errors import PlacetError, StoreCorrupt
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
 from placet.model.audit import ChainedEvent, ChainHead
 from placet.model.decision import RequirementKind
 from placet.model.effect import Effect, EffectState
 from placet.model.run import Run
-from placet.rules.approvals import instant_text
+from placet.rules.approvals import instant_text, question_form, signed_form
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -120,12 +120,21 @@ _ENDS = _EFFECT_FIELDS.index("ends_by_itself")
 
 
 def effect_from(row: tuple[Any, ...]) -> Effect:
-    values = list(row)
-    values[_STATE] = EffectState(values[_STATE])
-    values[_ENDS] = bool(values[_ENDS])
-    for index in _EFFECT_INSTANTS:
-        values[index] = instant(values[index])
-    return Effect(**dict(zip(_EFFECT_FIELDS, values, strict=True)))
+    """A row of the ledger.
+
+    Raises:
+        StoreCorrupt: it cannot be read; somebody changed it by hand.
+    """
+    try:
+        values = list(row)
+        values[_STATE] = EffectState(values[_STATE])
+        values[_ENDS] = bool(values[_ENDS])
+        for index in _EFFECT_INSTANTS:
+            values[index] = instant(values[index])
+        return Effect(**dict(zip(_EFFECT_FIELDS, values, strict=True)))
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise StoreCorrupt("A row of the ledger cannot be read; somebody changed it by hand.")
 
 
 # ---------------------------------------------------------------- approvals
@@ -163,22 +172,20 @@ def approval_change(approval: Approval, *, was: Approval) -> tuple[Any, ...]:
 
 
 def approval_from(row: tuple[Any, ...]) -> Approval:
-    """Whatever a row says; a row that was altered by hand may say nonsense, and its MACs will not hold.
-
-    The columns beside the question are for looking up; what counts is the question.
-
-    Raises:
-        StoreCorrupt: not even the form is left.
-    """
+    """Whatever a row says. One that was altered by hand, or moved, has a MAC that does not hold."""
     try:
-        return _approval(row)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
-    raise StoreCorrupt("An approval's row cannot be read; somebody changed it by hand.")
+        approval = _approval(row)
+        question_form(approval.question)
+        if approval.answer is not None:
+            signed_form(approval.question, approval.answer)
+        return approval
+    except (PlacetError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return _unreadable(row)
 
 
 def _approval(row: tuple[Any, ...]) -> Approval:
     question = json.loads(row[9])
+    question.update(_looked_up_by(row))
     question["reasons"] = tuple(question["reasons"])
     question["requirement"] = RequirementKind(question["requirement"])
     question["asked_at"] = datetime.fromisoformat(question["asked_at"])
@@ -198,8 +205,54 @@ def _approval(row: tuple[Any, ...]) -> Approval:
     )
 
 
+_LOOKED_UP_BY = (
+    "approval_id",
+    "tenant",
+    "subject",
+    "run_id",
+    "tool",
+    "argument_digest",
+    "policy_version",
+    "operation_key",
+)
+"""The first columns of a row. They are in no other place, and the question's MAC covers them: no row can be moved."""
+
+
+def _looked_up_by(row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(_LOOKED_UP_BY, row[:8], strict=True))
+
+
+def _unreadable(row: tuple[Any, ...]) -> Approval:
+    """Stands for a row of which not even the form is left: a question nobody asked, whose MAC cannot hold."""
+    states = [state for state in ApprovalState if state.value == row[8]]
+    blank: dict[str, Any] = dict.fromkeys(
+        ("environment", "request_id", "call_id", "tool_version", "contract_digest", "purpose", "nonce"), "unreadable"
+    )
+    return Approval(
+        question=Question(
+            **_looked_up_by(row),
+            **blank,
+            on_behalf_of=None,
+            resource=None,
+            dispatch_number=0,
+            reasons=(),
+            requirement=RequirementKind.REVIEW,
+            lifetime_seconds=0.0,
+            asked_at=_EPOCH,
+            decide_by=_EPOCH,
+            sealed_arguments=b"",
+        ),
+        question_mac=Mac(key_id="unreadable", value=""),
+        state=states[0] if states else ApprovalState.PENDING,
+        answer=None,
+        signature=None,
+        spent_at=None,
+    )
+
+
 def _question_json(question: Question) -> str:
-    data = {field.name: getattr(question, field.name) for field in fields(Question) if field.name != "sealed_arguments"}
+    apart = {*_LOOKED_UP_BY, "sealed_arguments"}
+    data = {field.name: getattr(question, field.name) for field in fields(Question) if field.name not in apart}
     data["reasons"] = list(question.reasons)
     data["requirement"] = question.requirement.value
     data["asked_at"] = instant_text(question.asked_at)

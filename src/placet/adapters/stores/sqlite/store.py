@@ -39,6 +39,7 @@ from placet.model.ledger import (
 from placet.ports.clock import Clock
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.meter import Meter
+from placet.ports.store import Heard
 from placet.rules.audit import heads_form
 
 _KEY_CHECK = b"placet store key check 1"
@@ -50,7 +51,7 @@ class SqliteStore:
     The clock of a SQLite store is the host's: all processes that share the file share the host.
     """
 
-    def __init__(self, path: Path, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter) -> None:
+    def __init__(self, path: Path, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard) -> None:
         """Open or make the store.
 
         Raises:
@@ -61,15 +62,16 @@ class SqliteStore:
         self._clock = clock
         connection = open_file(path)
         try:
-            _check_key(connection, keys)
-            heads = [rows.head_from(row) for row in connection.execute(SQL["last_head"])]
+            with translated(path):
+                _check_key(connection, keys)
+                heads = [rows.head_from(row) for row in connection.execute(SQL["unremembered_heads"])]
+                self._reader = read_only(path)
         except BaseException:
             connection.close()
             raise
-        self._reader = read_only(path)
         self._reading = threading.Lock()  # looking is allowed from any thread, one at a time
         self._chain = ChainWriter(keys, writer, opened_after=heads_form(heads))
-        self._writer = Writer(path, connection, self._chain, clock=clock, meter=meter)
+        self._writer = Writer(path, connection, self._chain, clock=clock, meter=meter, heard=heard)
 
     # ------------------------------------------------------------ ledger
 
@@ -167,7 +169,7 @@ class SqliteStore:
     ) -> RecordAnswer:
         return await self._writer.transact(
             lambda tables: verbs.record(
-                tables, events, self._clock.now(), step=step, starts_tool=starts_tool, opens=opens, closes=closes
+                tables, events, self._clock.now, step=step, starts_tool=starts_tool, opens=opens, closes=closes
             )
         )
 
@@ -221,8 +223,8 @@ class SqliteStore:
         return self._writer.commits
 
     async def close(self) -> None:
+        self._reader.close()  # first: the last connection to go folds the write-ahead log into the file
         self._writer.close()
-        self._reader.close()
 
     def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         with self._reading, translated(self._path):
@@ -232,15 +234,14 @@ class SqliteStore:
 
 def _check_key(connection: apsw.Connection, keys: Keys) -> None:
     """The first opening writes a check value; every later one must know the key that made it."""
-    connection.execute("BEGIN IMMEDIATE")
+    row = connection.execute(SQL["meta"], ("key_check",)).fetchone()
+    if row is None:
+        mac = keys.mac(KeyPurpose.STORE, _KEY_CHECK)
+        connection.execute(SQL["first_meta"], ("key_check", json.dumps([mac.key_id, mac.value])))
+        row = connection.execute(SQL["meta"], ("key_check",)).fetchone()  # whoever was first
     try:
-        row = connection.execute(SQL["meta"], ("key_check",)).fetchone()
-        if row is None:
-            mac = keys.mac(KeyPurpose.STORE, _KEY_CHECK)
-            connection.execute(SQL["put_meta"], ("key_check", json.dumps([mac.key_id, mac.value])))
-    finally:
-        connection.execute("COMMIT")
-    if row is not None:
-        key_id, value = json.loads(row[0])
-        if not keys.is_authentic(KeyPurpose.STORE, _KEY_CHECK, Mac(key_id=key_id, value=value)):
-            raise KeyMaterialError("This key does not belong to this store.", code="key_mismatch")
+        key_id, value = json.loads(row[0] if row is not None else "")
+    except (ValueError, TypeError):
+        key_id, value = "", ""
+    if not keys.is_authentic(KeyPurpose.STORE, _KEY_CHECK, Mac(key_id=key_id, value=value)):
+        raise KeyMaterialError("This key does not belong to this store.", code="key_mismatch")

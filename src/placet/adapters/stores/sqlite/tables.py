@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,7 @@ class SqliteTables:
     def __init__(self, connection: apsw.Connection, chain: ChainWriter) -> None:
         self._connection = connection
         self._chain = chain
+        self.appended: list[AuditEvent] = []
 
     def _one(self, name: str, *bindings: Any) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(SQL[name], bindings).fetchone()
@@ -112,12 +114,17 @@ class SqliteTables:
             chained = self._chain.link(event)
             body = chained.body.decode()
             self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
+            self.appended.append(event)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
 
-    def put_head(self, opened_at: datetime) -> None:
+    def put_head(self) -> None:
+        """The chain's end; with its first events also note which ends of other chains it names."""
         head = self._chain.head()
-        opened_after, at = head.opened_after.decode(), rows.microseconds(opened_at)
-        self._write("put_head", head.writer, head.sequence, head.link, opened_after, head.key_id, head.mac, at)
+        opened_after = head.opened_after.decode()
+        if self._one("has_head", head.writer) is None:
+            for writer, (sequence, _) in json.loads(opened_after).items():
+                self._write("remember", sequence, writer)
+        self._write("put_head", head.writer, head.sequence, head.link, opened_after, head.key_id, head.mac)
 
 
 def same_ask_bindings(ask: SameAsk) -> tuple[Any, ...]:

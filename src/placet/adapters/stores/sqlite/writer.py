@@ -19,11 +19,14 @@ import apsw
 
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite.connection import connect, translated
-from placet.adapters.stores.sqlite.tables import SqliteTables
+from placet.adapters.stores.sqlite.tables import SQL, SqliteTables
 from placet.errors import PlacetError, StoreError, StoreInDoubt, StoreUnavailable
-from placet.ports.clock import Clock
+from placet.model.audit import AuditEvent
+from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.meter import Meter
+from placet.ports.store import Heard
 from placet.ports.waiting import whatever_happens
+from placet.rules.audit import GENESIS
 
 MAX_BATCH = 256
 
@@ -38,13 +41,21 @@ class _Order:
     future: asyncio.Future[Any]
     answer: Any = None
     fault: BaseException | None = None
+    events: tuple[AuditEvent, ...] = ()
 
 
 class Writer:
     """The only writing connection of this process to its store."""
 
     def __init__(
-        self, path: Path, connection: apsw.Connection, chain: ChainWriter, *, clock: Clock, meter: Meter
+        self,
+        path: Path,
+        connection: apsw.Connection,
+        chain: ChainWriter,
+        *,
+        clock: Clock,
+        meter: Meter,
+        heard: Heard,
     ) -> None:
         self._path = path
         self._connection = connection
@@ -52,9 +63,10 @@ class Writer:
         self._tables = SqliteTables(connection, chain)
         self._clock = clock
         self._meter = meter
+        self._heard = heard
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._closed = False
-        self._opened_at = clock.now()
+        self._is_broken = False
         self.commits = 0
         self._thread = threading.Thread(target=self._serve, name="placet-writer", daemon=True)
         self._thread.start()
@@ -88,8 +100,12 @@ class Writer:
     def _serve(self) -> None:
         while (order := self._orders.get()) is not None:
             batch, is_last = self._waiting(order)
-            self._commit(batch)
-            _deliver(batch)
+            try:
+                self._commit(batch)
+            except Exception:  # a fault between the planned ones must not take the thread, and all who wait, with it
+                _fail(batch, StoreInDoubt("The store broke off."))
+                self._is_broken = True
+            _deliver(batch, self._heard)
             if is_last:
                 return
 
@@ -106,34 +122,37 @@ class Writer:
         return batch, False
 
     def _commit(self, batch: list[_Order]) -> None:
-        end = self._chain.end
         started = self._clock.monotonic()
         try:
             with translated(self._path):
+                if self._is_broken:
+                    self._reopen()
                 self._connection.execute("BEGIN IMMEDIATE")
         except StoreError as fault:
             _fail(batch, fault)
             return
+        end = self._chain.end
         changes = self._connection.total_changes()
         for order in batch:
             self._run(order)
-        if not self._connection.in_transaction:  # SQLite gave the whole transaction up (disk full, I/O fault)
+        refusal = self._put_head(end) or self._finish()
+        if refusal is not None:
             self._chain.rewind(end)
-            _fail(batch, StoreUnavailable("The store gave the transaction up."))
-            return
-        self._finish(batch, end)
-        if self._connection.total_changes() > changes:
+            _fail(batch, refusal)
+        elif self._connection.total_changes() > changes:
             self.commits += 1
-            self._meter.committed(operations=len(batch), seconds=max(0.0, self._clock.monotonic() - started))
+            self._meter.committed(operations=len(batch), seconds=elapsed_seconds(self._clock, started))
 
     def _run(self, order: _Order) -> None:
         if not self._connection.in_transaction:
             return
         end = self._chain.end
+        self._tables.appended.clear()
         self._connection.execute("SAVEPOINT verb")
         try:
             with translated(self._path):
                 order.answer = order.verb(self._tables)
+            order.events = tuple(self._tables.appended)
         except BaseException as fault:
             order.fault = fault if isinstance(fault, PlacetError) else StoreUnavailable("The store could not do it.")
             self._chain.rewind(end)
@@ -142,38 +161,40 @@ class Writer:
         if self._connection.in_transaction:
             self._connection.execute("RELEASE verb")
 
-    def _finish(self, batch: list[_Order], end: tuple[int, str]) -> None:
+    def _put_head(self, end: tuple[int, str]) -> StoreError | None:
+        """The chain's new end, in the same transaction; why nothing of it can be committed, if so."""
+        try:
+            with translated(self._path):
+                if self._connection.in_transaction and self._chain.end != end:
+                    self._tables.put_head()
+        except StoreError as fault:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            return fault
+        if self._connection.in_transaction:
+            return None
+        return StoreUnavailable("The store gave the transaction up.")  # SQLite did: disk full, or an I/O fault
+
+    def _finish(self) -> StoreError | None:
         """Commit. A fault of COMMIT itself, other than a lock, leaves it open what a restart will find."""
         try:
-            if self._chain.end != end:
-                self._tables.put_head(self._opened_at)
             self._connection.execute("COMMIT")
-            return
+            return None
         except apsw.BusyError:
-            fault: StoreError = StoreUnavailable("The store is locked by another process.")
-        except apsw.Error:
-            fault = StoreInDoubt("The commit's answer was lost.")
-        self._chain.rewind(end)
-        _fail(batch, fault)
-        if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        if isinstance(fault, StoreInDoubt):
-            self._reopen()
+            return StoreUnavailable("The store is locked by another process.")
+        except apsw.Error:
+            self._is_broken = True
+            return StoreInDoubt("The commit's answer was lost.")
 
     def _reopen(self) -> None:
         """A fresh connection reads what is really there, and so do we."""
-        try:
-            self._connection.close(True)
-            self._connection = connect(self._path)
-        except apsw.Error:
-            return  # every further transaction says so
+        self._connection.close(True)
+        self._connection = connect(self._path)
         self._tables = SqliteTables(self._connection, self._chain)
-        row = self._connection.execute(
-            "SELECT sequence, link FROM audit_events WHERE writer = ? ORDER BY sequence DESC LIMIT 1",
-            (self._chain.writer,),
-        ).fetchone()
-        if row is not None:
-            self._chain.rewind((row[0], row[1]))
+        row = self._connection.execute(SQL["end_of_chain"], (self._chain.writer,)).fetchone()
+        self._chain.rewind((0, GENESIS) if row is None else (row[0], row[1]))
+        self._is_broken = False
 
 
 def _fail(batch: list[_Order], fault: StoreError) -> None:
@@ -182,19 +203,19 @@ def _fail(batch: list[_Order], fault: StoreError) -> None:
             order.fault = fault
 
 
-def _deliver(batch: list[_Order]) -> None:
-    """Wake every caller, one hop per event loop."""
+def _deliver(batch: list[_Order], heard: Heard) -> None:
+    """Wake every caller, one hop per event loop, and let the events be heard there."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Order]] = {}
     for order in batch:
         by_loop.setdefault(order.loop, []).append(order)
     for loop, orders in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_resolve, orders)
+            loop.call_soon_threadsafe(_resolve, orders, heard)
         except RuntimeError:
             continue  # that loop is closed; nobody waits there any more
 
 
-def _resolve(orders: list[_Order]) -> None:
+def _resolve(orders: list[_Order], heard: Heard) -> None:
     for order in orders:
         if order.future.done():
             continue
@@ -202,3 +223,6 @@ def _resolve(orders: list[_Order]) -> None:
             order.future.set_exception(order.fault)
         else:
             order.future.set_result(order.answer)
+    for order in orders:  # after every answer, so that a fault of a listener keeps nobody waiting
+        if order.fault is None and order.events:
+            heard(order.events)

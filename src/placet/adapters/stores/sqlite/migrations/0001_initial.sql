@@ -77,7 +77,7 @@ BEGIN
 END;
 
 CREATE TRIGGER effects_move_legally BEFORE UPDATE ON effects
-WHEN OLD.state <> NEW.state AND NOT (
+WHEN (OLD.state <> NEW.state OR OLD.fence <> NEW.fence) AND NOT (
        (OLD.state IN ('prepared', 'failed', 'reconciled_absent') AND NEW.state = 'dispatched' AND NEW.fence = OLD.fence + 1)
     OR (OLD.state = 'dispatched' AND NEW.state IN ('committed', 'failed', 'unknown', 'reconciled_absent') AND NEW.fence = OLD.fence)
     OR (OLD.state = 'unknown' AND NEW.state IN ('reconciled_committed', 'reconciled_absent') AND NEW.fence = OLD.fence))
@@ -158,10 +158,11 @@ CREATE TABLE open_reads (
     PRIMARY KEY (writer, sequence)
 ) STRICT, WITHOUT ROWID;
 
--- `opened_after` names the end of the chain that began last before this one, so that chains hold each other.
+-- `opened_after` names the ends of other chains that none had named yet when this one began, so that chains hold each
+-- other; `remembered` is how far a later chain has named this one, and keeps those lists short.
 CREATE TABLE audit_heads (
     writer       TEXT PRIMARY KEY,
-    opened_at    INTEGER NOT NULL,
+    remembered   INTEGER NOT NULL DEFAULT 0,
     sequence     INTEGER NOT NULL,
     link         TEXT NOT NULL,
     opened_after TEXT NOT NULL,

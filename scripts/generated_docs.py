@@ -1,0 +1,311 @@
+"""The parts of the documents that the code already knows: every code with its next step, every limit with its default.
+
+    python scripts/generated_docs.py            say which parts are out of date
+    python scripts/generated_docs.py --write    bring them up to date
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. scripts/check_docs.py holds them fresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from placet import errors
+from placet.adapters.transports import python as python_transport
+from placet.engine import desk, reconciler, replies
+from placet.engine.settings import GateSettings
+from placet.model import contract, outcome, principal
+from placet.model.decision import Requirement
+from placet.model.outcome import RETRYABLE_CODES
+from placet.rules import approvals, operations, proposals
+from placet.rules.contracts import tool
+from placet.rules.decoding import DecodingLimits
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCE = REPOSITORY / "src" / "placet"
+_REGION = re.compile(r"<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: \1 -->", re.S)
+
+
+# ---------------------------------------------------------------- outcomes
+
+_CONTRACT = SimpleNamespace(name="the tool", argument_names=(), arguments_schema={})
+_CALL = cast(Any, SimpleNamespace(reply_to="c1", operation_key="key", contract=_CONTRACT))
+_APPROVAL = cast(Any, SimpleNamespace(question=SimpleNamespace(approval_id="apr-1")))
+
+
+def outcomes() -> list[outcome.Outcome]:
+    """One specimen of every outcome code, made by the functions that make the real ones."""
+    failures = sorted(_constants_of("failed", keyword="code") | {"tool_failed"})
+    return [
+        replies.succeeded(_CALL, None),
+        replies.performed_without_result(_CALL, "result_broken"),
+        replies.replayed(_CALL, None, unavailable=None),
+        replies.awaiting(_CALL, _APPROVAL),
+        replies.in_progress(_CALL),
+        replies.unknown(_CALL),
+        *(replies.failed(_CALL, code=code) for code in failures),
+        replies.timed_out(_CALL),
+        replies.conflict(_CALL),
+        replies.invalid(errors.InvalidArguments("contract_broken"), call_id="c1", contract=_CALL.contract),
+        replies.invalid(errors.ProtocolRejected("the reason"), call_id="c1", contract=None),
+        *(
+            replies.invalid(errors.UnknownTool(code=code), call_id="c1", contract=None)
+            for code in ("unknown_tool", *sorted(_codes_given_to("UnknownTool")))
+        ),
+        *(replies.refused_call(_CALL, code) for code in replies._REFUSALS),
+        replies.not_run(call_id="c1", tool="the tool"),
+    ]
+
+
+def outcome_table() -> str:
+    rows = [
+        (
+            f"`{type(each).__name__}`",
+            f"`{each.code}`",
+            _yes(each.retryable),
+            _yes(each.may_have_acted),
+            each.message.replace("|", "\\|"),
+        )
+        for each in outcomes()
+    ]
+    return _table(("outcome", "code", "ask again unchanged", "may have acted", "what the proposer is told"), rows)
+
+
+def retryable_codes() -> str:
+    codes = ", ".join(f"`{code}`" for code in sorted(RETRYABLE_CODES))
+    return f"Codes that may be asked again unchanged, later: {codes}."
+
+
+# ---------------------------------------------------------------- errors
+
+
+def error_classes() -> list[type[errors.PlacetError]]:
+    """Every exception of `placet.errors`, parents before children, in the order of the source."""
+    found = [value for value in vars(errors).values() if inspect.isclass(value)]
+    return [each for each in found if issubclass(each, errors.PlacetError)]
+
+
+def error_table() -> str:
+    rows = []
+    for each in error_classes():
+        codes = [each.code, *sorted(_codes_given_to(each.__name__) - {each.code})]
+        parent = "" if each is errors.PlacetError else f"`{each.__mro__[1].__name__}`"
+        meaning = (inspect.getdoc(each) or "").split("\n")[0]
+        shown = ", ".join(f"`{code}`" for code in codes)
+        rows.append((f"`{each.__name__}`", parent, shown, _yes(each.retryable), _yes(each.may_have_acted), meaning))
+    return _table(("error", "is a", "codes", "ask again", "may have acted", "meaning"), rows)
+
+
+def hint_table() -> str:
+    rows = [(f"`{each.code}`", each.hint.replace("|", "\\|")) for each in error_classes() if each.__dict__.get("hint")]
+    return _table(("code", "next step"), rows)
+
+
+_NOT_ENTITLED = {
+    "not_a_person": "Only a person's own sign-in decides; a credential that proposes never does.",
+    "not_the_requesting_user": "Only the user for whom the agent acts may confirm it.",
+    "own_request": "Who asked, or on whose behalf it was asked, does not review it.",
+    "scope_missing": "The person lacks the scope `approvals.decide`.",
+}
+
+
+def decision_table() -> str:
+    """Why a person's decision was not taken; the code is that of `DecisionRefused`."""
+    if _returned_by(approvals.why_not_entitled) != set(_NOT_ENTITLED):
+        raise LookupError("rules.approvals.why_not_entitled has codes that _NOT_ENTITLED does not explain")
+    rows = dict(_refusals_in(desk)) | _NOT_ENTITLED
+    approving = [("an approval", f"`{code}`", message) for code, message in sorted(rows.items())]
+    settling = [("an unknown effect", f"`{code}`", message) for code, message in sorted(reconciler._REFUSALS.items())]
+    return _table(("deciding", "code", "meaning"), [*approving, *settling])
+
+
+def argument_reasons() -> str:
+    names = sorted(_constants_of("InvalidArguments"))
+    return "`" + "`, `".join(names) + "`."
+
+
+# ---------------------------------------------------------------- defaults
+
+
+def defaults_table() -> str:
+    settings, retry, ask, limits = GateSettings(), contract.RetryPolicy(), Requirement(), DecodingLimits()
+    options = {name: parameter.default for name, parameter in inspect.signature(tool).parameters.items()}
+    rows: list[tuple[str, object, str]] = [
+        *((f"`GateSettings.{name}`", value, _attribute(GateSettings, name)) for name, value in _fields(settings)),
+        ("`tool(timeout_seconds=)`", options["timeout_seconds"], "deadline of one attempt"),
+        ("`tool(max_argument_bytes=)`", options["max_argument_bytes"], "canonical arguments of one call"),
+        ("`tool(max_result_bytes=)`", options["max_result_bytes"], "canonical result of one call"),
+        ("`RetryPolicy.max_attempts`", retry.max_attempts, "attempts of one dispatch, the first included"),
+        ("`RetryPolicy.initial_delay_seconds`", retry.initial_delay_seconds, "longest wait before attempt 2"),
+        (
+            "`RetryPolicy.max_delay_seconds`",
+            retry.max_delay_seconds,
+            "cap of the doubling",
+        ),
+        ("`Requirement.decide_within_seconds`", ask.decide_within_seconds, "how long a question waits for a person"),
+        ("`Requirement.lifetime_seconds`", ask.lifetime_seconds, "how long an approval can be used, from the decision"),
+        ("attempts of one operation", contract.MAX_ATTEMPTS_PER_CALL, "over all its dispatches"),
+        ("calls in one batch", proposals.MAX_BATCH, ""),
+        (
+            "stray threads of one tool",
+            python_transport.MAX_STRAY_THREADS,
+            "then new calls are refused: `capacity`",
+        ),
+        ("text of raw arguments, bytes", limits.max_bytes, ""),
+        ("nesting of arguments", limits.max_depth, "the root object is level 1"),
+        ("members and items of arguments", limits.max_members, "in the whole text"),
+        ("characters of one text", limits.max_string_characters, ""),
+        ("characters of an identity", principal.MAX_IDENTITY_CHARACTERS, "subject, tenant, run, caller's key"),
+        ("characters of an operation key", operations.MAX_KEY_CHARACTERS, "beyond it, a hash takes its place"),
+        ("characters of a person's reason", desk.MAX_REASON_CHARACTERS, ""),
+        ("seconds a decision may lie ahead", approvals.FUTURE_SKEW_SECONDS, "by the clock of the reader"),
+    ]
+    return _table(("limit", "default", "meaning"), [(name, _number(value), meaning) for name, value, meaning in rows])
+
+
+def _fields(value: object) -> Iterator[tuple[str, object]]:
+    for name in type(value).__dataclass_fields__:  # type: ignore[attr-defined]  # every caller gives a dataclass
+        yield name, getattr(value, name)
+
+
+def _attribute(kind: type, name: str) -> str:
+    """What the class's docstring says of one attribute, on one line."""
+    text = inspect.getdoc(kind) or ""
+    found = re.search(rf"^    {name}: (.*?)(?=^    \w+: |\Z)", text, re.S | re.M)
+    if found is None:
+        raise LookupError(f"{kind.__name__} says nothing of {name}")
+    return " ".join(found.group(1).split()).rstrip(".")
+
+
+# ---------------------------------------------------------------- reading the source
+
+
+@cache
+def _calls_by_name() -> dict[str, list[ast.Call]]:
+    """Every call in the package outside the front doors, by the last name of what is called."""
+    found: dict[str, list[ast.Call]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        if not {"cli", "demos"} & set(path.relative_to(SOURCE).parts):
+            for name, call in _calls([ast.parse(path.read_text("utf-8"), filename=str(path))]):
+                found.setdefault(name, []).append(call)
+    return found
+
+
+def _calls(trees: Iterable[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
+    for tree in trees:
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                    yield name, node
+                case _:
+                    pass
+
+
+def _constants_of(function: str, *, keyword: str | None = None) -> set[str]:
+    """Constant texts handed to a function: in the named keyword, or else as first argument."""
+    found: set[str] = set()
+    for call in _calls_by_name().get(function, []):
+        given = call.args[:1] if keyword is None else [each.value for each in call.keywords if each.arg == keyword]
+        found |= {each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return found
+
+
+def _codes_given_to(error: str) -> set[str]:
+    """Codes that single raises give an error instead of its own."""
+    return _constants_of(error, keyword="code")
+
+
+def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
+    """Code and sentence of each `_refusal(subject, by, code, message)` and `DecisionRefused(message, code=)`."""
+    tree = ast.parse(inspect.getsource(cast(Any, module)))
+    for name, call in _calls([tree]):
+        match name, call.args, call.keywords:
+            case "_refusal", [_, _, ast.Constant(value=code), ast.Constant(value=message)], []:
+                yield str(code), str(message)
+            case "_refusal", [_, _, ast.Constant(value=code), ast.JoinedStr()], []:
+                yield str(code), "Somebody was first; the message says who and when."
+            case "DecisionRefused", [ast.Constant(value=message)], [
+                ast.keyword(arg="code", value=ast.Constant(value=code))
+            ]:
+                yield str(code), str(message)
+            case _:
+                pass
+
+
+def _returned_by(function: Callable[..., object]) -> set[str]:
+    tree = ast.parse(inspect.getsource(function))
+    returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    constants = [node for each in returns for node in ast.walk(each) if isinstance(node, ast.Constant)]
+    compared = {id(node) for each in ast.walk(tree) if isinstance(each, ast.Compare) for node in ast.walk(each)}
+    return {node.value for node in constants if isinstance(node.value, str) and id(node) not in compared}
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "outcomes": outcome_table,
+    "retryable": retryable_codes,
+    "errors": error_table,
+    "hints": hint_table,
+    "decisions": decision_table,
+    "argument-reasons": argument_reasons,
+    "defaults": defaults_table,
+}
+PLACES = ("README.md", "docs/errors.md")
+
+
+def renewed(text: str) -> str:
+    """The document with every generated part made anew."""
+
+    def part(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return f"<!-- generated: {name} -->\n{PARTS[name]()}\n<!-- end: {name} -->"
+
+    return _REGION.sub(part, text)
+
+
+def stale(folder: Path = REPOSITORY) -> list[str]:
+    """Documents whose generated parts are not what the code says now."""
+    return [place for place in PLACES if renewed(text := (folder / place).read_text("utf-8")) != text]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="bring them up to date")
+    places = stale()
+    if parser.parse_args().write:
+        for place in places:
+            path = REPOSITORY / place
+            path.write_text(renewed(path.read_text("utf-8")), "utf-8")
+            print(f"renewed {place}")
+    elif places:
+        sys.exit(f"out of date: {', '.join(places)}; run scripts/generated_docs.py --write")
+
+
+if __name__ == "__main__":
+    main()

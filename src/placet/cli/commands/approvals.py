@@ -1,0 +1,382 @@
+"""`placet approvals`: what waits, exactly what would run, and a person's answer.
+
+What is shown is what is signed: an approval carries the digest of the arguments that were shown, in full. Who decides
+is the operating system's word. Approving runs nothing; the proposer's next ask does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from placet.cli.failing import ContractUnavailable, Declined, UsageProblem
+from placet.cli.project import checked, finish, is_text, open_project, person, require_store, tools_if_loadable
+from placet.cli.screen import Column, instant_data, shown, time_left, value_lines
+from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.table import COMMANDS, Exit
+from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
+from placet.errors import DecisionRefused
+from placet.model.approval import ApprovalState
+from placet.model.contract import EffectClass, Risk
+from placet.model.principal import Principal
+
+if TYPE_CHECKING:
+    from placet.rules.contracts import Tool
+
+app = new_app("approvals")
+_verbs = COMMANDS["approvals"].verbs
+
+_PREFIX = re.compile(r"[0-9a-f]{8,64}")
+_ALL = "all"
+_NEEDS_DIGEST = frozenset({Risk.HIGH.value, Risk.CRITICAL.value})
+_NOT_GIVEN = frozenset({ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN, ApprovalState.REVOKED})
+
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The approval.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """One approval as it is shown here.
+
+    Attributes:
+        has_contract: whether the tool's contract is known; without it nobody can tell which arguments are masked.
+    """
+
+    view: ApprovalView
+    now: datetime
+    has_contract: bool
+
+
+@app.command("list", help=_verbs["list"], epilog=epilog())
+@with_list_session
+def list_approvals(
+    session: Session,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state", metavar="STATE", help="pending (the default), approved, denied, ... or all; repeatable."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 100,
+) -> Exit:
+    states = _states(state or [ApprovalState.PENDING.value])
+    by, tools = _surroundings(session)
+    seen = finish(_listed(session, by, tools, states, limit))
+    session.screen.listing(
+        "approvals",
+        seen,
+        as_data=_summary,
+        columns=[
+            Column(title="id", cell=lambda s: s.view.approval_id),
+            Column(title="state", cell=lambda s: s.view.state.value),
+            Column(title="tool", cell=lambda s: s.view.tool),
+            Column(title="risk", cell=lambda s: s.view.risk),
+            Column(title="asked by", cell=lambda s: s.view.requested_by),
+            Column(title="asked at", cell=lambda s: session.screen.instant(s.view.asked_at) or ""),
+            Column(title="time left", cell=_left),
+        ],
+        item_schema="approval-summary/1",
+        nothing="Nothing waits for you." if state is None else "There is no such approval.",
+    )
+    return Exit.OK
+
+
+@app.command("show", help=_verbs["show"], epilog=epilog())
+@with_session
+def show_approval(session: Session, approval_id: _Id) -> Exit:
+    by, tools = _surroundings(session)
+    _show(session, finish(_shown(session, by, tools, approval_id)))
+    return Exit.OK
+
+
+@app.command("approve", help=_verbs["approve"], epilog=epilog())
+@with_session
+def approve(
+    session: Session,
+    approval_id: _Id,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            "--digest",
+            metavar="PREFIX",
+            help="At least 8 hex digits of the digest that `show` printed. Without it you are asked at the terminal; "
+            "irreversible calls and those of high or critical risk always need it.",
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Your words, for the record.")] = "",
+) -> Exit:
+    screen = session.screen
+    if digest is not None:
+        checked(digest, "--digest is 8 to 64 hex digits, as `placet approvals show` prints them", _is_prefix)
+    elif not screen.can_ask:
+        raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(approval_id))
+    _check_reason(reason)
+    by, tools = _surroundings(session)
+    seen = finish(_shown(session, by, tools, approval_id))
+    if not seen.has_contract:
+        raise ContractUnavailable(
+            f"The contract of {seen.view.tool!r} is not known here, so its arguments cannot be shown in full",
+            hint="Mend [placet] tools in placet.toml, or deny it.",
+        )
+    view = seen.view
+    is_open = view.state is ApprovalState.PENDING and view.why_not is None
+    if digest is None and is_open:
+        if _is_grave(view):
+            raise UsageProblem(
+                f"A call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX", hint=_how_to_see(approval_id)
+            )
+        _show(session, seen)
+        _ask(session)
+    # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
+    carried = view.digest if digest is None or view.digest.startswith(digest) else digest
+    return _decide(session, by, tools, approval_id, carried, reason)
+
+
+@app.command("deny", help=_verbs["deny"], epilog=epilog())
+@with_session
+def deny(
+    session: Session,
+    approval_id: _Id,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the proposer is told, as data.")],
+) -> Exit:
+    _check_reason(reason)
+    by, tools = _surroundings(session)
+    _report(session, finish(_denied(session, by, tools, approval_id, reason)), "denied")
+    return Exit.OK
+
+
+# ---------------------------------------------------------------- asking the desk
+
+
+def _surroundings(session: Session) -> tuple[Principal, Sequence[Tool]]:
+    """Who is asking, and the contracts to show with, in the order of what is told first if it is absent."""
+    require_store(session.settings)
+    by = person(session.settings)
+    return by, tools_if_loadable(session)
+
+
+async def _listed(
+    session: Session, by: Principal, tools: Sequence[Tool], states: tuple[ApprovalState, ...], limit: int
+) -> list[_Seen]:
+    async with open_project(session.settings, tools) as gate:
+        views = await gate.desk.listed(by=by, states=states, limit=limit)
+        now = await gate.store.now()
+    return [_seen(view, now, tools) for view in views]
+
+
+async def _shown(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> _Seen:
+    async with open_project(session.settings, tools) as gate:
+        return _seen(await gate.desk.show(_as_id(approval_id), by=by), await gate.store.now(), tools)
+
+
+async def _approved(
+    session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str
+) -> _Seen:
+    async with open_project(session.settings, tools) as gate:
+        view = await gate.desk.approve(approval_id, digest=digest, by=by, reason=reason)
+        return _seen(view, await gate.store.now(), tools)
+
+
+async def _denied(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, reason: str) -> _Seen:
+    """A refusal needs no look at the arguments: it is about this question, whatever is in it."""
+    async with open_project(session.settings, tools) as gate:
+        asked = await gate.desk.show(_as_id(approval_id), by=by)
+        view = await gate.desk.deny(approval_id, digest=asked.digest, by=by, reason=reason)
+        return _seen(view, await gate.store.now(), tools)
+
+
+def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str) -> Exit:
+    try:
+        seen = finish(_approved(session, by, tools, approval_id, digest, reason))
+    except DecisionRefused as error:
+        if error.code == "other_digest":
+            error.hint = _how_to_see(approval_id)
+        if error.code != "already_decided":
+            raise
+        refusal = error
+    else:
+        _report(session, seen, "approved")
+        return Exit.OK
+    state = finish(_shown(session, by, tools, approval_id)).view.state
+    if state in _NOT_GIVEN:  # "decided already", by a decision that was no approval, has an exit code of its own
+        raise DecisionRefused(str(refusal), code="not_approved", hint=refusal.hint)
+    raise refusal
+
+
+def _as_id(said: str) -> str:
+    """What was typed, if it can be an id at all; bytes that are no text are the id of nothing."""
+    return said if is_text(said) else ""
+
+
+def _seen(view: ApprovalView, now: datetime, tools: Sequence[Tool]) -> _Seen:
+    return _Seen(view=view, now=now, has_contract=any(tool.contract.name == view.tool for tool in tools))
+
+
+# ---------------------------------------------------------------- asking the person
+
+
+def _ask(session: Session) -> None:
+    """Ask at the terminal; only a plain yes is one.
+
+    Raises:
+        Declined: anything else, or the end of the input.
+    """
+    try:
+        answer = input("approve? [y/N] ")
+    except EOFError:
+        session.screen.warn("")
+        answer = ""
+    if answer not in ("y", "Y", "yes"):
+        raise Declined(
+            "Not approved; it still waits", hint="To refuse it for good: placet approvals deny ID --reason TEXT"
+        )
+
+
+def _is_grave(view: ApprovalView) -> bool:
+    return view.risk in _NEEDS_DIGEST or view.effect_class == EffectClass.IRREVERSIBLE.value
+
+
+def _how_to_see(approval_id: str) -> str:
+    return f"placet approvals show {approval_id}"
+
+
+def _is_prefix(value: str) -> bool:
+    return _PREFIX.fullmatch(value) is not None
+
+
+def _check_reason(reason: str) -> None:
+    what = f"--reason is text of at most {MAX_REASON_CHARACTERS} characters"
+    checked(reason, what, lambda text: is_text(text) and len(text) <= MAX_REASON_CHARACTERS)
+
+
+def _states(said: Sequence[str]) -> tuple[ApprovalState, ...]:
+    if _ALL in said:
+        return tuple(ApprovalState)
+    try:
+        return tuple(ApprovalState(word) for word in said)
+    except ValueError:
+        pass
+    raise UsageProblem(f"--state is one of {', '.join(ApprovalState)}, {_ALL}")
+
+
+# ---------------------------------------------------------------- showing
+
+
+def _show(session: Session, seen: _Seen) -> None:
+    screen, view = session.screen, seen.view
+    if not screen.is_text:
+        screen.document("approval/1", _details(seen))
+        return
+    left = _seconds_left(seen)
+    countdown = f" ({time_left(left)} left)" if left is not None else ""
+    screen.fields(
+        [
+            ("approval", view.approval_id),
+            ("state", view.state.value),
+            ("tool", f"{view.tool} (version {view.tool_version})"),
+            ("does", view.description or None),
+            ("risk", f"{view.risk}, {view.effect_class}"),
+            ("asked by", view.requested_by),
+            ("on behalf of", view.on_behalf_of),
+            ("run", view.run_id),
+            ("reasons", ", ".join(view.reasons) or None),
+            ("resource", view.resource),
+            ("asked at", screen.instant(view.asked_at)),
+            ("decide by", f"{screen.instant(view.decide_by)}{countdown if view.decided_at is None else ''}"),
+            ("decided by", view.decided_by),
+            ("decided at", screen.instant(view.decided_at)),
+            ("usable until", f"{screen.instant(view.expires_at)}{countdown}" if view.expires_at is not None else None),
+            ("said", view.words),
+            ("digest", view.digest),
+        ]
+    )
+    if seen.has_contract:
+        screen.line("arguments, all that would run:")
+        for line in value_lines(view.arguments) if view.arguments else ("none",):
+            screen.line(f"  {line}")
+        if view.masked:
+            screen.line(f"masked by contract, covered by the digest: {shown(', '.join(view.masked))}")
+    else:
+        screen.line("arguments: hidden, because the tool's contract is not known here")
+    if view.state is ApprovalState.PENDING:
+        screen.talk(f"You may not decide this: {view.why_not}" if view.why_not is not None else _how_to_decide(view))
+
+
+def _how_to_decide(view: ApprovalView) -> str:
+    own = shown(view.approval_id)
+    return f"placet approvals approve {own} --digest {view.digest[:12]}, or: placet approvals deny {own} --reason TEXT"
+
+
+def _report(session: Session, seen: _Seen, verb: str) -> None:
+    """What was decided, with the digest it was decided on."""
+    screen, view = session.screen, seen.view
+    if not screen.is_text:
+        screen.document("approval/1", _details(seen))
+        return
+    screen.line(f"{verb}  {shown(view.approval_id)}  {shown(view.tool)}  for {shown(view.requested_by)}")
+    screen.line(f"digest  {view.digest}")
+    if verb == "approved":
+        for line in value_lines(view.arguments):
+            screen.line(f"  {line}")
+        screen.talk(f"Nothing ran. The proposer may run exactly this, once, until {screen.instant(view.expires_at)}.")
+
+
+def _seconds_left(seen: _Seen) -> float | None:
+    """Seconds until it can no longer be decided or used; None once it is over."""
+    match seen.view.state:
+        case ApprovalState.PENDING:
+            end = seen.view.decide_by
+        case ApprovalState.APPROVED if seen.view.expires_at is not None:
+            end = seen.view.expires_at
+        case _:
+            return None
+    return max(0.0, (end - seen.now).total_seconds())
+
+
+def _left(seen: _Seen) -> str:
+    left = _seconds_left(seen)
+    return "-" if left is None else time_left(left)
+
+
+def _summary(seen: _Seen) -> dict[str, Any]:
+    """Without arguments and digest: whoever approves has asked for them."""
+    view = seen.view
+    return {
+        "approval_id": view.approval_id,
+        "state": view.state.value,
+        "tool": view.tool,
+        "tool_version": view.tool_version,
+        "risk": view.risk,
+        "effect_class": view.effect_class,
+        "requested_by": view.requested_by,
+        "on_behalf_of": view.on_behalf_of,
+        "run_id": view.run_id,
+        "reasons": list(view.reasons),
+        "asked_at": instant_data(view.asked_at),
+        "decide_by": instant_data(view.decide_by),
+        "seconds_left": _seconds_left(seen),
+        "why_not": view.why_not,
+    }
+
+
+def _details(seen: _Seen) -> dict[str, Any]:
+    view = seen.view
+    return {
+        **_summary(seen),
+        "description": view.description,
+        "resource": view.resource,
+        "policy_version": view.policy_version,
+        "arguments": view.arguments if seen.has_contract else None,
+        "display": list(value_lines(view.arguments)) if seen.has_contract else None,
+        "masked": list(view.masked),
+        "digest": view.digest,
+        "decided_by": view.decided_by,
+        "decided_at": instant_data(view.decided_at),
+        "expires_at": instant_data(view.expires_at),
+        "words": view.words,
+    }

@@ -1,0 +1,272 @@
+"""`placet call`: proposals through the gate, exactly as an agent's would go.
+
+A proposal without a call id gets a new one, and a new one is a new operation unless its contract names it: ids are said
+on standard error before anything runs, so that whoever is cut off can ask again for the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.failing import UsageProblem, exit_of_outcome
+from placet.cli.project import agent, checked, finish, load_tools, open_project, require_store
+from placet.cli.proposing import read_argument_text, read_proposals
+from placet.cli.screen import Form, Screen, shown, shown_key, value_lines
+from placet.cli.session import Session, epilog, new_app, with_list_session
+from placet.cli.table import WORST_FIRST, Exit
+from placet.model.decision import Allow, Ask, Decision, Deny
+from placet.model.outcome import (
+    AwaitingApproval,
+    Failed,
+    InProgress,
+    Invalid,
+    Outcome,
+    Refused,
+    Replayed,
+    Succeeded,
+    Unknown,
+)
+from placet.model.principal import Principal, is_identity
+from placet.rules.contracts import Tool
+from placet.rules.proposals import audit_substitutes, is_call_id
+
+app = new_app("call")
+
+_Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="The tool, for one proposal.")]
+_Args = Annotated[str | None, typer.Option("--args", metavar="JSON|@FILE|-", help="Its arguments; {} if absent.")]
+_File = Annotated[
+    str | None,
+    typer.Option("--file", metavar="FILE|-", help="Many proposals: call_id, tool and arguments, one a line."),
+]
+_Run = Annotated[
+    str | None, typer.Option("--run", metavar="ID", help="The run; needed with --file, made for one proposal.")
+]
+_CallId = Annotated[
+    str | None, typer.Option("--call-id", metavar="ID", help="The call's id in its run; made if absent.")
+]
+_Idempotency = Annotated[
+    str | None, typer.Option("--idempotency-key", metavar="KEY", help="Names the operation if its contract does not.")
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what policy would; nothing runs or is recorded.")]
+_Stop = Annotated[bool, typer.Option("--stop-on-failure", help="With --file: after the first failure, run no more.")]
+
+
+@app.command(epilog=epilog())
+@with_list_session
+def call(
+    session: Session,
+    tool: _Tool = None,
+    args: _Args = None,
+    file: _File = None,
+    run: _Run = None,
+    call_id: _CallId = None,
+    idempotency_key: _Idempotency = None,
+    dry_run: _DryRun = False,
+    stop_on_failure: _Stop = False,
+) -> Exit:
+    """Put one proposal (--tool), or a file of them (--file), through the gate.
+
+    The proposals are those of [agent] in placet.toml. A call that waits for approval ends with 5: ask again, with the
+    same --run, after the decision. A file ends with the worst of its calls: 7, 1, 8, 3, 6, 5, 0.
+    """
+    if (tool is None) == (file is None):
+        raise UsageProblem("Say either --tool NAME or --file FILE")
+    if file is not None and (args is not None or call_id is not None or idempotency_key is not None):
+        raise UsageProblem("With --file, each line has its own call_id and arguments; no key can name them all")
+    if file is not None and run is None and not dry_run:
+        raise UsageProblem(
+            "--file needs --run ID", hint="Under the same --run, a file can be sent again without acting twice."
+        )
+    _check_ids(run, call_id, idempotency_key)
+    settings = session.settings
+    principal = agent(settings)
+    tools = load_tools(settings)
+    if file is not None:
+        batch = read_proposals(file, tools)
+    else:
+        arguments = read_argument_text(args) if args is not None else "{}"
+        batch = [{"call_id": call_id or f"c-{secrets.token_hex(6)}", "tool": tool, "arguments": arguments}]
+    asking = _Asking(
+        session=session,
+        tools=tools,
+        principal=principal,
+        run=run or f"run-{secrets.token_hex(6)}",
+        batch=batch,
+        is_single=file is None,
+    )
+    if dry_run:
+        return asking.explain()
+    require_store(settings)
+    return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure)
+
+
+def _check_ids(run: str | None, call_id: str | None, idempotency_key: str | None) -> None:
+    if run is not None:
+        checked(run, "--run is text of 1 to 128 characters", is_identity)
+    if call_id is not None:
+        checked(call_id, "--call-id is 1 to 128 characters of A-Z a-z 0-9 . _ : -", is_call_id)
+    if idempotency_key is not None:
+        checked(idempotency_key, "--idempotency-key is text of 1 to 128 characters", is_identity)
+
+
+class _Asking:
+    """One invocation's proposals, and the answers shown."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        tools: Sequence[Tool],
+        principal: Principal,
+        run: str,
+        batch: list[Any],
+        is_single: bool,
+    ) -> None:
+        self._session = session
+        self._screen: Screen = session.screen
+        self._tools = tools
+        self._principal = principal
+        self._run = run
+        self._batch = batch
+        self._is_single = is_single
+
+    # ------------------------------------------------------------ for real
+
+    def submit(self, *, idempotency_key: str | None, stop_on_failure: bool) -> Exit:
+        named = f", call {shown(self._batch[0]['call_id'])}" if self._is_single else ""
+        self._screen.talk(f"run {shown(self._run)}{named}")
+        outcomes = finish(self._submitted(idempotency_key, stop_on_failure=stop_on_failure))
+        if self._is_single:
+            self._show_one(outcomes[0])
+        else:
+            self._show_all(outcomes)
+        return worst([exit_of_outcome(outcome) for outcome in outcomes])
+
+    async def _submitted(self, idempotency_key: str | None, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
+        principal, run = self._principal, self._run
+        async with open_project(self._session.settings, self._tools) as gate:
+            if self._is_single:
+                proposal = self._batch[0]
+                return (await gate.submit(proposal, principal=principal, run=run, idempotency_key=idempotency_key),)
+            if stop_on_failure:
+                return await gate.submit_until_failure(self._batch, principal=principal, run=run)
+            return await gate.submit_all(self._batch, principal=principal, run=run)
+
+    def _show_one(self, outcome: Outcome) -> None:
+        if not self._screen.is_text:
+            self._screen.document("outcome/1", self._data(outcome))
+            return
+        self._show_text(outcome)
+
+    def _show_all(self, outcomes: Sequence[Outcome]) -> None:
+        match self._screen.form:
+            case Form.JSON:
+                body = {"run_id": self._run, "outcomes": [self._data(outcome) for outcome in outcomes]}
+                self._screen.document("outcomes/1", body)
+            case Form.LINES:
+                for outcome in outcomes:
+                    self._screen.document("outcome/1", self._data(outcome))
+            case Form.TEXT:
+                for outcome in outcomes:
+                    self._show_text(outcome)
+
+    def _show_text(self, outcome: Outcome) -> None:
+        screen = self._screen
+        screen.line(f"{outcome.status}  {shown(outcome.tool)}  {shown(outcome.call_id)}  {shown(outcome.code)}")
+        screen.talk(f"  {shown(outcome.message)}")
+        match outcome:
+            case Succeeded(result_unavailable=None) | Replayed(result_unavailable=None):
+                for line in value_lines(outcome.result):
+                    screen.line(f"  {line}")
+            case Invalid(problems=problems):
+                for path, problem in problems:
+                    screen.line(f"  {shown(path or '/')}: {shown(problem)}")
+            case Refused(reasons=reasons, words=words):
+                screen.line(f"  reasons: {shown(', '.join(reasons) or 'none')}")
+                if words is not None:
+                    screen.line(f"  reviewer said: {shown(words)}")
+            case AwaitingApproval(approval_id=approval_id):
+                screen.line(f"  approval: {shown(approval_id)}")
+                screen.talk(f"  next: placet approvals show {shown(approval_id)}; then the same call, {self._again()}")
+            case Failed(words=str(words)):
+                screen.line(f"  tool said: {words}")  # escaped when it was taken from the handler
+            case Unknown() | InProgress():
+                screen.line(f"  operation key: {shown_key(outcome.operation_key or '')}")
+                screen.talk("  next: placet effects reconcile")
+            case _:
+                pass
+
+    def _again(self) -> str:
+        call_id = f" --call-id {shown(self._batch[0]['call_id'])}" if self._is_single else ""
+        return f"with --run {shown(self._run)}{call_id}"
+
+    def _data(self, outcome: Outcome) -> dict[str, Any]:
+        return {
+            "run_id": self._run,
+            "call_id": outcome.call_id,
+            "tool": outcome.tool,
+            "operation_key": outcome.operation_key,
+            **outcome.as_data(),
+        }
+
+    # ------------------------------------------------------------ only asking
+
+    def explain(self) -> Exit:
+        answers = finish(self._explained())
+        shown_as = [self._explanation(raw, answer) for raw, answer in zip(self._batch, answers, strict=True)]
+        match self._screen.form:
+            case Form.JSON if not self._is_single:
+                self._screen.document("explanations/1", {"explanations": shown_as})
+            case Form.JSON | Form.LINES:
+                for data in shown_as:
+                    self._screen.document("explanation/1", data)
+            case Form.TEXT:
+                for data in shown_as:
+                    reasons = shown(", ".join(data["reasons"]) or "none")
+                    self._screen.line(f"{data['decision']}  {shown(data['tool'])}  {shown(data['call_id'])}  {reasons}")
+        return worst([_exit_of_answer(answer) for answer in answers])
+
+    async def _explained(self) -> list[Decision | Outcome]:
+        """Policy looks at no store, so none is opened, made or written."""
+        from placet.bootstrap import MEMORY, Recovery, open_gate
+
+        async with open_gate(tools=self._tools, store=MEMORY, recovery=Recovery.MANUAL) as gate:
+            return [await gate.explain(raw, principal=self._principal, run=self._run) for raw in self._batch]
+
+    def _explanation(self, raw: object, answer: Decision | Outcome) -> dict[str, Any]:
+        call_id, name, _ = audit_substitutes(raw)
+        data: dict[str, Any] = {"call_id": call_id, "tool": name if name is not None else "unknown"}
+        match answer:
+            case Allow() | Ask() | Deny():
+                data |= {
+                    "decision": type(answer).__name__.lower(),
+                    "reasons": list(answer.reasons),
+                    "policy_version": answer.policy_version,
+                    "needs": answer.requirement.kind.value if isinstance(answer, Ask) else None,
+                }
+            case _:
+                problems = answer.problems if isinstance(answer, Invalid) else ()
+                reasons = [answer.code, *(f"{path or '/'}: {problem}" for path, problem in problems)]
+                data |= {"decision": "invalid", "reasons": reasons, "policy_version": None, "needs": None}
+        return data
+
+
+def _exit_of_answer(answer: Decision | Outcome) -> Exit | None:
+    match answer:
+        case Allow():
+            return Exit.OK
+        case Ask():
+            return Exit.PENDING
+        case Deny():
+            return Exit.DENIED
+        case _:
+            return exit_of_outcome(answer)
+
+
+def worst(codes: Sequence[Exit | None]) -> Exit:
+    """What a batch ends with: the first of `WORST_FIRST` that occurs; calls that were not reached say nothing."""
+    return next((code for code in WORST_FIRST if code in codes), Exit.FAILED)

@@ -1,0 +1,321 @@
+"""`placet effects`: what the ledger knows, and settling what is unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from placet.cli.failing import UsageProblem
+from placet.cli.project import checked, finish, is_text, load_tools, open_project, person, require_store
+from placet.cli.screen import Column, instant_data, shown_key
+from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.table import COMMANDS, Exit
+from placet.engine.reconciler import RecoveryReport, Truth
+from placet.errors import DecisionRefused, NotFound
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import OperationKey
+from placet.model.principal import Principal
+from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
+
+if TYPE_CHECKING:
+    from placet.engine.gate import Gate
+
+app = new_app("effects")
+_verbs = COMMANDS["effects"].verbs
+
+_CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
+_MANY = 100_000
+_Key = Annotated[str, typer.Argument(metavar="KEY", help="The operation key, as `list` prints it.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """An effect, and from when on "absent" can be believed."""
+
+    effect: Effect
+    quiet_end: datetime | None
+
+
+@app.command("list", help=_verbs["list"], epilog=epilog())
+@with_list_session
+def list_effects(
+    session: Session,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="unknown, committed, ...; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest change first.")] = 100,
+) -> Exit:
+    states = _states(state)
+    by = _person(session)
+    seen = finish(_listed(session, by, states, limit))
+    session.screen.listing(
+        "effects",
+        seen,
+        as_data=_data,
+        columns=[
+            Column(title="state", cell=lambda s: s.effect.state.value),
+            Column(title="tool", cell=lambda s: s.effect.tool),
+            Column(title="by", cell=lambda s: s.effect.subject),
+            Column(title="attempts", cell=lambda s: str(s.effect.attempts)),
+            Column(title="changed at", cell=lambda s: session.screen.instant(s.effect.updated_at) or ""),
+            Column(title="reason", cell=lambda s: s.effect.reason or "-"),
+            Column(title="key", cell=lambda s: s.effect.operation_key, show=shown_key),
+        ],
+        item_schema="effect/1",
+        nothing="There is no such effect that you may see.",
+    )
+    return Exit.OK
+
+
+@app.command("show", help=_verbs["show"], epilog=epilog())
+@with_session
+def show_effect(session: Session, key: _Key) -> Exit:
+    by = _person(session)
+    _show(session, finish(_shown(session, by, key)))
+    return Exit.OK
+
+
+@app.command("reconcile", help=_verbs["reconcile"], epilog=epilog())
+@with_session
+def reconcile(
+    session: Session,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="One effect; its probe is asked at once, or you say it.")
+    ] = None,
+    committed: Annotated[bool, typer.Option("--committed", help="You looked: it was done.")] = False,
+    absent: Annotated[bool, typer.Option("--absent", help="You looked: it was not done.")] = False,
+    looked_at: Annotated[
+        str | None, typer.Option("--looked-at", metavar="now|ISO", help="When your look began, with its zone.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="CODE", help="The kind of evidence, such as seen_in_desk.")
+    ] = None,
+) -> Exit:
+    """Learn what became of unknown effects, then settle them.
+
+    Without KEY: one round of recovery over the whole store; every unknown effect that is due is probed. Ends with 7
+    while something stays unknown.
+    """
+    says = committed or absent
+    if committed and absent:
+        raise UsageProblem("Say --committed or --absent, not both")
+    if key is None and (says or looked_at is not None or reason is not None):
+        raise UsageProblem("--committed, --absent, --looked-at and --reason are about one KEY")
+    if key is not None and not says and (looked_at is not None or reason is not None):
+        raise UsageProblem("Say what you saw: --committed or --absent")
+    if says and (looked_at is None or reason is None):
+        raise UsageProblem("--committed and --absent need --looked-at now|ISO and --reason CODE")
+    if key is None:
+        return _recover(session)
+    if looked_at is None or reason is None:
+        return _probe(session, key)
+    looked = _looked(looked_at)
+    checked(reason, "--reason is a code such as seen_in_desk: a letter, then letters, digits and _ . : -", _is_code)
+    return _settle(session, key, Truth.COMMITTED if committed else Truth.ABSENT, looked, reason)
+
+
+# ---------------------------------------------------------------- looking
+
+
+def _person(session: Session) -> Principal:
+    require_store(session.settings)
+    return person(session.settings)
+
+
+async def _listed(session: Session, by: Principal, states: tuple[EffectState, ...], limit: int) -> list[_Seen]:
+    async with open_project(session.settings, ()) as gate:
+        return [_seen(gate, effect) for effect in await gate.reconciler.effects(by=by, states=states, limit=limit)]
+
+
+async def _shown(session: Session, by: Principal, key: str) -> _Seen:
+    async with open_project(session.settings, ()) as gate:
+        return _seen(gate, await _visible(gate, by, key))
+
+
+async def _visible(gate: Gate, by: Principal, key: str) -> Effect:
+    """One effect, under the rule of `Reconciler.effects`; what a person may not see does not exist.
+
+    Raises:
+        NotFound: there is none, or it is not this person's to see.
+    """
+    effect = await gate.store.effect(by.tenant, _as_key(key))
+    sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
+    if effect is None or not (sees_all or effect.subject == by.subject):
+        raise NotFound("There is no such effect in your tenant", hint="placet effects list")
+    return effect
+
+
+def _as_key(said: str) -> OperationKey:
+    """What was typed, if it can be a key at all; bytes that are no text are the key of nothing."""
+    return OperationKey(said if is_text(said) else "")
+
+
+def _seen(gate: Gate, effect: Effect) -> _Seen:
+    return _Seen(effect=effect, quiet_end=gate.reconciler.quiet_end(effect))
+
+
+def _states(said: Sequence[str] | None) -> tuple[EffectState, ...]:
+    try:
+        return tuple(EffectState(word) for word in said) if said else tuple(EffectState)
+    except ValueError:
+        pass
+    raise UsageProblem(f"--state is one of {', '.join(EffectState)}")
+
+
+# ---------------------------------------------------------------- settling
+
+
+def _recover(session: Session) -> Exit:
+    settings = session.settings
+    require_store(settings)
+    report, left = finish(_recovered(session))
+    body = {
+        "taken_over": report.taken_over,
+        "committed": report.committed,
+        "absent": report.absent,
+        "still_unknown": report.still_unknown,
+        "unknown_in_all": left,
+    }
+    if session.screen.is_text:
+        session.screen.fields((name.replace("_", " "), str(number)) for name, number in body.items())
+    else:
+        session.screen.document("recovery/1", body)
+    if left == 0:
+        return Exit.OK
+    session.screen.talk("Something stays unknown: placet effects list --state unknown")
+    return Exit.UNKNOWN
+
+
+async def _recovered(session: Session) -> tuple[RecoveryReport, int]:
+    async with open_project(session.settings, load_tools(session.settings)) as gate:
+        report = await gate.reconciler.recover()
+        return report, len(await gate.store.effects(tenant=None, states=(EffectState.UNKNOWN,), limit=_MANY))
+
+
+def _probe(session: Session, key: str) -> Exit:
+    by = _person(session)
+    seen = finish(_probed(session, by, key))
+    _show(session, seen)
+    return Exit.UNKNOWN if seen.effect.state is EffectState.UNKNOWN else Exit.OK
+
+
+async def _probed(session: Session, by: Principal, key: str) -> _Seen:
+    """Ask the probe of one unknown effect now, whether or not it is due; another state is only shown."""
+    async with open_project(session.settings, load_tools(session.settings)) as gate:
+        effect = await _visible(gate, by, key)
+        if effect.state is EffectState.UNKNOWN:
+            await gate.reconciler.probe(effect)
+        return _seen(gate, await _visible(gate, by, key))
+
+
+def _settle(session: Session, key: str, truth: Truth, looked: datetime | None, reason: str) -> Exit:
+    by = _person(session)
+    _show(session, finish(_settled(session, by, key, truth, looked, reason)))
+    return Exit.OK
+
+
+async def _settled(
+    session: Session, by: Principal, key: str, truth: Truth, looked: datetime | None, reason: str
+) -> _Seen:
+    async with open_project(session.settings, ()) as gate:
+        looked_at = looked if looked is not None else await gate.store.now()
+        try:
+            effect = await gate.reconciler.settle_by_person(
+                _as_key(key), truth, by=by, looked_at=looked_at, reason=reason
+            )
+        except DecisionRefused as error:
+            if error.code == "too_early_for_absent":
+                error.hint = _quiet_hint(session, _seen(gate, await _visible(gate, by, key)))
+            raise
+        return _seen(gate, effect)
+
+
+def _quiet_hint(session: Session, seen: _Seen) -> str:
+    if seen.quiet_end is None:
+        return "Its attempt may still be going on: end the process that made it, then look again."
+    return f"Look again after {session.screen.instant(seen.quiet_end)}."
+
+
+def _looked(said: str) -> datetime | None:
+    """The instant of a look; None for now."""
+    if said == "now":
+        return None
+    try:
+        instant = datetime.fromisoformat(said)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise UsageProblem('--looked-at is "now", or an ISO instant with its zone, such as 2026-03-01T12:00:00Z')
+    return instant
+
+
+def _is_code(value: str) -> bool:
+    return _CODE.fullmatch(value) is not None
+
+
+# ---------------------------------------------------------------- showing
+
+
+def _show(session: Session, seen: _Seen) -> None:
+    screen, effect = session.screen, seen.effect
+    if not screen.is_text:
+        screen.document("effect/1", _data(seen))
+        return
+    screen.line(f"key  {shown_key(effect.operation_key)}")
+    screen.fields(
+        [
+            ("state", effect.state.value),
+            ("reason", effect.reason),
+            ("tool", f"{effect.tool} (version {effect.tool_version})"),
+            ("by", effect.subject),
+            ("run", effect.run_id),
+            ("call", effect.call_id),
+            ("decision", effect.decision),
+            ("approval", effect.approval_id),
+            ("dispatches", str(effect.fence)),
+            ("attempts", str(effect.attempts)),
+            ("probes", str(effect.probes)),
+            ("reference", effect.external_reference),
+            ("created at", screen.instant(effect.created_at)),
+            ("changed at", screen.instant(effect.updated_at)),
+            ("quiet after", screen.instant(seen.quiet_end) if effect.state is EffectState.UNKNOWN else None),
+        ]
+    )
+    if effect.state is EffectState.UNKNOWN:
+        key = quote(shown_key(effect.operation_key))
+        screen.talk(f"placet effects reconcile {key} --committed|--absent --looked-at now --reason CODE")
+
+
+def _data(seen: _Seen) -> dict[str, Any]:
+    """Without arguments, results and digests of them."""
+    effect = seen.effect
+    return {
+        "operation_key": effect.operation_key,
+        "state": effect.state.value,
+        "reason": effect.reason,
+        "tenant": effect.tenant,
+        "tool": effect.tool,
+        "tool_version": effect.tool_version,
+        "subject": effect.subject,
+        "run_id": effect.run_id,
+        "call_id": effect.call_id,
+        "decision": effect.decision,
+        "policy_version": effect.policy_version,
+        "approval_id": effect.approval_id,
+        "fence": effect.fence,
+        "attempts": effect.attempts,
+        "probes": effect.probes,
+        "external_reference": effect.external_reference,
+        "created_at": instant_data(effect.created_at),
+        "updated_at": instant_data(effect.updated_at),
+        "lease_until": instant_data(effect.lease_until),
+        "send_by": instant_data(effect.send_by),
+        "probe_after": instant_data(effect.probe_after),
+        "quiet_end": instant_data(seen.quiet_end) if effect.state is EffectState.UNKNOWN else None,
+    }

@@ -1,0 +1,204 @@
+"""`placet tools`: what is registered, and what will hurt later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.project import load_tools
+from placet.cli.screen import Column, shown, value_lines
+from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.table import COMMANDS, Exit
+from placet.engine.registry import Registry
+from placet.errors import ContractError, NotFound
+from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Risk
+from placet.model.decision import Deny
+from placet.model.principal import Principal
+from placet.rules.policy import Matrix
+from placet.rules.redaction import STANDARD_KEYS, KeyKind
+
+app = new_app("tools")
+_verbs = COMMANDS["tools"].verbs
+
+
+@app.command("list", help=_verbs["list"], epilog=epilog())
+@with_list_session
+def list_tools(session: Session) -> Exit:
+    registry = Registry(load_tools(session.settings))
+    session.screen.listing(
+        "tools",
+        list(registry),
+        as_data=_summary,
+        columns=[
+            Column(title="name", cell=lambda c: c.name),
+            Column(title="version", cell=lambda c: c.version),
+            Column(title="effect", cell=lambda c: c.effect_class.value),
+            Column(title="risk", cell=lambda c: c.risk.value),
+            Column(title="permission", cell=lambda c: c.permission or "-"),
+            Column(title="approval", cell=lambda c: c.approval.value),
+            Column(title="probe", cell=lambda c: "yes" if c.has_probe else "no"),
+        ],
+        item_schema="tool-summary/1",
+        nothing="No tool is registered.",
+    )
+    return Exit.OK
+
+
+@app.command("show", help=_verbs["show"], epilog=epilog())
+@with_session
+def show_tool(session: Session, name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")]) -> Exit:
+    registry = Registry(load_tools(session.settings))
+    if not registry.knows(name):
+        raise NotFound("There is no tool of that name", hint="placet tools list")
+    contract = registry.require(name, None).contract
+    data = _details(contract)
+    if not session.screen.is_text:
+        session.screen.document("tool/1", data)
+        return Exit.OK
+    schemas = {key: data.pop(key) for key in ("arguments_schema", "result_schema")}
+    session.screen.fields((key, _word(value)) for key, value in data.items())
+    for key, schema in schemas.items():
+        session.screen.line(key)
+        for line in value_lines(schema):
+            session.screen.line(f"  {line}")
+    return Exit.OK
+
+
+def _summary(contract: Contract) -> dict[str, Any]:
+    return {
+        "name": contract.name,
+        "version": contract.version,
+        "effect_class": contract.effect_class.value,
+        "risk": contract.risk.value,
+        "permission": contract.permission,
+        "approval": contract.approval.value,
+        "has_probe": contract.has_probe,
+    }
+
+
+def _details(contract: Contract) -> dict[str, Any]:
+    return {
+        **_summary(contract),
+        "description": contract.description,
+        "isolation": contract.isolation.value,
+        "timeout_seconds": contract.timeout_seconds,
+        "max_attempts": contract.retry.max_attempts,
+        "operation_key": contract.operation_key.text if contract.operation_key is not None else None,
+        "resource": contract.resource.text if contract.resource is not None else None,
+        "purpose": contract.purpose,
+        "redact": sorted(contract.redact),
+        "allowed_tenants": sorted(contract.allowed_tenants) if contract.allowed_tenants is not None else None,
+        "text_rule": contract.text_rule.value,
+        "max_argument_bytes": contract.max_argument_bytes,
+        "max_result_bytes": contract.max_result_bytes,
+        "generic_executor_reason": contract.generic_executor_reason,
+        "digest": contract.digest,
+        "arguments_schema": contract.arguments_schema,
+        "result_schema": contract.result_schema,
+    }
+
+
+def _word(value: object) -> str | None:
+    if value is None or value == []:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# ---------------------------------------------------------------- lint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to mend: `error` keeps the tools from being registered, `warning` does not."""
+
+    severity: str
+    code: str
+    tool: str
+    message: str
+    fix: str
+
+
+@app.command("lint", help=_verbs["lint"], epilog=epilog())
+@with_list_session
+def lint_tools(
+    session: Session,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 8 on warnings too.")] = False,
+) -> Exit:
+    findings = _findings(session)
+    session.screen.listing(
+        "findings",
+        findings,
+        as_data=lambda f: {
+            "severity": f.severity,
+            "code": f.code,
+            "tool": f.tool,
+            "message": f.message,
+            "fix": f.fix,
+        },
+        columns=[
+            Column(title="severity", cell=lambda f: f.severity),
+            Column(title="tool", cell=lambda f: f.tool),
+            Column(title="code", cell=lambda f: f.code),
+            Column(title="what", cell=lambda f: f.message),
+            Column(title="fix", cell=lambda f: f.fix),
+        ],
+        item_schema="finding/1",
+        nothing="Nothing to mend.",
+    )
+    has_error = any(finding.severity == "error" for finding in findings)
+    return Exit.INVALID if has_error or (strict and findings) else Exit.OK
+
+
+def _findings(session: Session) -> list[Finding]:
+    try:
+        registry = Registry(load_tools(session.settings))
+    except ContractError as error:
+        message = shown(str(error))
+        return [Finding(severity="error", code=error.code, tool=error.tool or "", message=message, fix=error.hint)]
+    agent = session.settings.agent
+    return [finding for contract in registry for finding in lint(contract, agent=agent)]
+
+
+def lint(contract: Contract, *, agent: Principal | None) -> Iterator[Finding]:
+    """What is allowed and will be regretted."""
+
+    def warning(code: str, message: str, fix: str) -> Finding:
+        return Finding(severity="warning", code=code, tool=contract.name, message=message, fix=fix)
+
+    is_grave = contract.effect_class is EffectClass.IRREVERSIBLE or contract.risk in (Risk.HIGH, Risk.CRITICAL)
+    if not contract.description.strip():
+        yield warning("no_description", "neither the model nor the approver is told what it does", "write a docstring")
+    if contract.effect_class.is_write:
+        yield from _lint_write(contract, warning)
+    if is_grave and contract.approval is ApprovalMode.NEVER:
+        yield warning("never_asks", "policy asks for this risk, and the contract then refuses", 'approval="by_policy"')
+    if contract.generic_executor_reason is not None:
+        yield warning(
+            "generic_executor", "it was let in although it looks like a generic executor", "wrap the operation"
+        )
+    for name in contract.argument_names:
+        if name not in contract.redact and STANDARD_KEYS.kind(name) is KeyKind.SECRET:
+            yield warning("secret_shown", f"the approver sees {name!r}, which sounds secret", f"redact=({name!r},)")
+    if agent is not None and isinstance(word := Matrix().word(contract, agent), Deny):
+        reasons = ", ".join(word.reasons)
+        yield warning("out_of_reach", f"[agent] may never call it: {reasons}", "give [agent] the scope or role")
+
+
+def _lint_write(contract: Contract, warning: Any) -> Iterator[Finding]:
+    if not contract.has_probe:
+        yield warning("no_probe", "only a person can settle an unknown outcome", "probe=")
+    if contract.operation_key is None:
+        yield warning(
+            "no_operation_key", "a new call id is a new operation, so asking twice may act twice", "operation_key="
+        )
+    if not contract.remote.proves_absence:
+        yield warning(
+            "absence_unproven", "after an unknown outcome only a person may order it again", "remote=Remote(...)"
+        )
+    if contract.isolation is Isolation.THREAD:
+        yield warning("thread_write", "a missed deadline cannot stop it", "make it a coroutine function")

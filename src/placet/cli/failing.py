@@ -1,0 +1,131 @@
+"""Which failure ends with which exit code, and how it is told."""
+
+from __future__ import annotations
+
+from placet import errors
+from placet.cli.table import Exit
+from placet.model.outcome import (
+    AwaitingApproval,
+    Conflict,
+    Failed,
+    InProgress,
+    Invalid,
+    NotRun,
+    Outcome,
+    Refused,
+    Replayed,
+    Succeeded,
+    TimedOut,
+    Unknown,
+)
+
+
+class UsageProblem(errors.PlacetError):
+    """The command line means nothing."""
+
+    code = "usage"
+
+
+class ConfigProblem(errors.ConfigurationError):
+    """placet.toml cannot be used as it is."""
+
+    code = "config_invalid"
+
+
+class ToolsNotLoaded(errors.ConfigurationError):
+    """The project's tools could not be imported."""
+
+    code = "tools_not_loaded"
+
+
+class ContractUnavailable(errors.PlacetError):
+    """Without the tool's contract nobody can see what would run, so nobody can approve it here."""
+
+    code = "contract_unavailable"
+
+
+class NotListed(errors.PlacetError, PermissionError):
+    """Nobody of this name may decide here."""
+
+    code = "not_listed"
+
+
+class Declined(errors.PlacetError):
+    """The question at the prompt was not answered with yes."""
+
+    code = "declined"
+
+
+_NOT_ENTITLED = frozenset({"not_a_person", "not_the_requesting_user", "own_request", "scope_missing"})
+_OF_DECISIONS = {
+    **dict.fromkeys(_NOT_ENTITLED, Exit.NOT_ENTITLED),
+    "approval_expired": Exit.NOT_APPROVED,
+    "not_approved": Exit.NOT_APPROVED,
+    "other_digest": Exit.INVALID,
+    "looked_in_the_future": Exit.INVALID,
+    "too_early_for_absent": Exit.UNKNOWN,
+}
+_OF_REFUSALS = {
+    "denied": Exit.DENIED,
+    "approval_suspect": Exit.DENIED,
+    "operation_of_another": Exit.DENIED,
+    "not_your_run": Exit.DENIED,
+    "approval_denied": Exit.NOT_APPROVED,
+}
+
+
+_HINTS = {
+    "approval_expired": "The proposer has to ask again.",
+    "own_request": "Somebody other than the requester has to say it.",
+    "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",
+}
+
+
+def hint_of(error: errors.PlacetError) -> str:
+    """The next step; the engine's own word first."""
+    return error.hint or _HINTS.get(error.code, "")
+
+
+def exit_of_error(error: errors.PlacetError) -> Exit:
+    """The exit code of a failure."""
+    match error:
+        case UsageProblem() | ConfigProblem() | errors.MisuseError():
+            return Exit.USAGE
+        case NotListed():
+            return Exit.NOT_ENTITLED
+        case Declined():
+            return Exit.NOT_APPROVED
+        case errors.DecisionRefused():
+            return _OF_DECISIONS.get(error.code, Exit.FAILED)
+        case errors.EffectUnknown() | errors.StoreInDoubt() | errors.OperationInProgress():
+            return Exit.UNKNOWN
+        case errors.InvalidProposal() | errors.OperationConflict():
+            return Exit.INVALID
+        case errors.ApprovalRequired():
+            return Exit.PENDING
+        case errors.PermissionDenied():
+            return Exit.DENIED
+        case _:
+            return Exit.FAILED
+
+
+def exit_of_outcome(outcome: Outcome) -> Exit | None:
+    """The exit code of one call; None if it was not reached, which says nothing about the batch.
+
+    An operation that is still running elsewhere counts as unknown: a script must not take it for "not done".
+    """
+    match outcome:
+        case Succeeded() | Replayed():
+            return Exit.OK
+        case Invalid() | Conflict():
+            return Exit.INVALID
+        case Refused(code=code):
+            return _OF_REFUSALS.get(code, Exit.FAILED)
+        case AwaitingApproval():
+            return Exit.PENDING
+        case Unknown() | InProgress():
+            return Exit.UNKNOWN
+        case TimedOut() | Failed():
+            return Exit.FAILED
+        case NotRun():
+            return None

@@ -1,0 +1,227 @@
+"""The project behind the settings: its tools, its people, its store.
+
+The tools module is the user's own code: it is imported with the project folder first on the path, and whatever it
+prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem
+from placet.cli.session import Session
+from placet.cli.settings import FILE_NAME, Settings
+from placet.errors import KeyMaterialError, PlacetError, StoreMissing, StoreNotWritable
+from placet.model.principal import Principal
+
+if TYPE_CHECKING:
+    from placet.engine.gate import Gate
+    from placet.rules.contracts import Tool
+
+Value = TypeVar("Value")
+
+_PLACE_OF_TOOLS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
+
+
+def finish(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run to the end; an interrupt cancels the work, which closes its attempt, and is raised."""
+    return asyncio.run(work)
+
+
+# ---------------------------------------------------------------- tools
+
+
+def load_tools(settings: Settings) -> tuple[Tool, ...]:
+    """The project's tools.
+
+    Raises:
+        ConfigProblem: no tools are named.
+        ToolsNotLoaded: they could not be imported; PLACET_DEBUG=1 shows the traceback.
+        ContractError: a tool promises too little or too much.
+    """
+    if settings.tools is None:
+        raise ConfigProblem(
+            'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"',
+            hint="" if settings.file is not None else "placet init",
+        )
+    module_name, _, attribute = settings.tools.partition(":")
+    if _PLACE_OF_TOOLS.fullmatch(settings.tools) is None:
+        raise ConfigProblem(f'tools = {settings.tools!r} is not of the form "module:ATTRIBUTE"')
+    with _project_first(settings.folder), redirect_stdout(sys.stderr):
+        return _imported(module_name, attribute, settings.folder)
+
+
+def tools_if_loadable(session: Session) -> tuple[Tool, ...]:
+    """The project's tools, or none; then standard error says why, and what is missing because of it."""
+    try:
+        return load_tools(session.settings)
+    except PlacetError as error:
+        session.screen.warn(f"placet: {_one_line(error)}")
+        session.screen.warn("  so risks are not shown, arguments stay hidden, and nothing can be approved here")
+        return ()
+
+
+def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...]:
+    try:
+        value: Any = import_module(module_name)
+        for name in attribute.split("."):
+            value = getattr(value, name)
+        return tuple(value)
+    except PlacetError:
+        raise
+    except (Exception, SystemExit) as error:
+        if os.environ.get("PLACET_DEBUG") == "1":
+            import traceback
+
+            traceback.print_exc()
+        fault = ToolsNotLoaded(
+            f"The tools {module_name}:{attribute} could not be imported: {_what_happened(error, folder)}",
+            hint="Mend the module, or [placet] tools in placet.toml. PLACET_DEBUG=1 shows the traceback.",
+        )
+    raise fault
+
+
+def _what_happened(error: BaseException, folder: Path) -> str:
+    """The exception's safe name, and where in the project it came from. Never its text."""
+    from placet.rules.redaction import safe_exception_name
+
+    place = ""
+    frame = error.__traceback__
+    while frame is not None:
+        file = Path(frame.tb_frame.f_code.co_filename)
+        if file.is_relative_to(folder):
+            place = f" in {file.relative_to(folder)}, line {frame.tb_lineno}"
+        frame = frame.tb_next
+    if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
+        place += f" (no module named {error.name!r})"
+    return f"{safe_exception_name(error)}{place}"
+
+
+@contextmanager
+def _project_first(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    yield  # the path stays: handlers may import more of the project when they run
+
+
+# ---------------------------------------------------------------- people
+
+
+def user_name() -> str:
+    """Who runs this, by the system's password database. Flags and environment have no say in it.
+
+    Raises:
+        NotListed: the system knows no name for this user id.
+    """
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        pass
+    raise NotListed(f"The system has no name for user id {os.getuid()}", hint="Sign in as a listed user.")
+
+
+def person(settings: Settings) -> Principal:
+    """The person at the keyboard, as placet.toml lists them.
+
+    Raises:
+        NotListed: it does not.
+    """
+    name = user_name()
+    found = settings.people.get(name)
+    if found is not None:
+        return found
+    where = settings.file if settings.file is not None else f"any {FILE_NAME} from here upwards"
+    raise NotListed(f"{name!r} is not listed under [people] in {where}", hint=f"An administrator adds [people.{name}].")
+
+
+def agent(settings: Settings) -> Principal:
+    """The principal that `placet call` proposes for.
+
+    Raises:
+        ConfigProblem: the project file names none.
+    """
+    if settings.agent is None:
+        raise ConfigProblem(
+            "No agent is named: placet.toml needs [agent] with subject and tenant",
+            hint="" if settings.file is not None else "placet init",
+        )
+    return settings.agent
+
+
+# ---------------------------------------------------------------- store
+
+
+def require_store(settings: Settings) -> Path:
+    """The store's path, if there is one.
+
+    Raises:
+        StoreMissing, StoreNotWritable, KeyMaterialError: there is none, or it or its key cannot be looked at.
+    """
+    try:
+        settings.store.stat()
+        _look_at_key(settings)
+        return settings.store
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "placet init --store-only" if settings.file is not None else "placet init"
+        fault: PlacetError = StoreMissing(f"There is no store at {settings.store}", hint=f"Create one with: {hint}")
+    except (OSError, ValueError):
+        fault = StoreNotWritable(f"The store cannot be looked at: {settings.store}")
+    raise fault
+
+
+def _look_at_key(settings: Settings) -> None:
+    from placet.bootstrap import key_path
+
+    key = settings.key if settings.key is not None else key_path(settings.store)
+    try:
+        key.exists()
+        return
+    except (OSError, ValueError):
+        pass
+    raise KeyMaterialError(f"The key cannot be looked at: {key}")
+
+
+@asynccontextmanager
+async def open_project(settings: Settings, tools: Iterable[Tool]) -> AsyncIterator[Gate]:
+    """The gate over the project's existing store. It looks after nothing by itself."""
+    from placet.bootstrap import Recovery, open_gate
+
+    store = require_store(settings)
+    opening = open_gate(tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL)
+    with redirect_stdout(sys.stderr):  # a handler's print is no data
+        async with opening as gate:
+            yield gate
+
+
+# ---------------------------------------------------------------- words
+
+
+def checked(value: str, what: str, is_good: Callable[[str], bool]) -> str:
+    """An option's value, if it is good.
+
+    Raises:
+        UsageProblem: `what` says what it has to be.
+    """
+    if is_good(value):
+        return value
+    raise UsageProblem(what)
+
+
+def is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8; bytes of a command line that are no text cannot."""
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
+
+
+def _one_line(error: PlacetError) -> str:
+    from placet.cli.screen import shown
+
+    return shown(str(error))

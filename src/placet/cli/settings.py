@@ -1,0 +1,184 @@
+"""Where store, key, tools and people are: flag > environment > placet.toml > default.
+
+placet.toml is closed: a member it does not know is refused with the nearest one it knows, because a misspelt
+`[people]` entry must not silently leave somebody out, or in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placet.cli.failing import ConfigProblem
+from placet.errors import MisuseError
+from placet.model.principal import Principal
+
+FILE_NAME = "placet.toml"
+DEFAULT_STORE = "placet.db"
+_LARGEST_FILE = 1_000_000
+
+_SECTIONS = ("placet", "agent", "people")
+_MEMBERS = {
+    "placet": ("store", "key", "tools"),
+    "agent": ("subject", "tenant", "roles", "scopes"),
+    "people": ("tenant", "roles", "scopes"),
+}
+_PLACE = re.compile(r"\(at [^()]{1,60}\)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the command line, the environment and the project file say together.
+
+    Attributes:
+        file: the project file that was read; None if there is none.
+        folder: where its relative paths and its tools module are looked for.
+        key: None leaves it to `<store>.key`.
+        people: who may decide, by their user name.
+    """
+
+    file: Path | None
+    folder: Path
+    store: Path
+    key: Path | None
+    tools: str | None = None
+    agent: Principal | None = None
+    people: dict[str, Principal] = field(default_factory=dict)
+
+
+def read_settings(*, config: str | None, store: str | None, key: str | None) -> Settings:
+    """Flags, as given or None, over the environment, over the project file, over the defaults.
+
+    Raises:
+        ConfigProblem: the project file is absent where it was said to be, unreadable, or says something unknown.
+    """
+    file = _project_file(config or os.environ.get("PLACET_CONFIG") or None)
+    folder = file.parent if file is not None else Path.cwd()
+    document = _read(file) if file is not None else {}
+    placet = _table(document, "placet", file)
+    own_store, own_key = (_text(placet, name, "placet", file) for name in ("store", "key"))
+    said_store = store or os.environ.get("PLACET_STORE") or None
+    said_key = key or os.environ.get("PLACET_KEY") or None
+    return Settings(
+        file=file,
+        folder=folder,
+        store=_path(said_store, own_store or DEFAULT_STORE, folder),
+        key=_path(said_key, own_key, folder) if said_key or own_key else None,
+        tools=_text(placet, "tools", "placet", file),
+        agent=_agent(document, file),
+        people=_people(document, file),
+    )
+
+
+def _project_file(said: str | None) -> Path | None:
+    if said is not None:
+        path = Path(said).absolute()
+        if not path.is_file():
+            raise ConfigProblem(f"There is no project file at {path}", code="config_missing", hint="placet init")
+        return path
+    here = Path.cwd()
+    return next((each / FILE_NAME for each in (here, *here.parents) if (each / FILE_NAME).is_file()), None)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        raw = file.read_bytes()[: _LARGEST_FILE + 1]
+        if len(raw) > _LARGEST_FILE:
+            raise ConfigProblem(f"The project file is too large: {file}")
+        document = tomllib.loads(raw.decode("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        place = _PLACE.search(str(error))  # the rest of the text may repeat the file
+        fault = ConfigProblem(f"{file} is not sound TOML {place[0] if place else ''}".rstrip())
+    except UnicodeDecodeError:
+        fault = ConfigProblem(f"{file} is not UTF-8")
+    except OSError:
+        fault = ConfigProblem(f"The project file cannot be read: {file}")
+    else:
+        _refuse_unknown(document, _SECTIONS, "", file)
+        return document
+    raise fault
+
+
+def _agent(document: dict[str, Any], file: Path | None) -> Principal | None:
+    table = _table(document, "agent", file)
+    if not table:
+        return None
+    subject = _required(table, "subject", "agent", file)
+    tenant = _required(table, "tenant", "agent", file)
+    roles, scopes = _texts(table, "roles", "agent", file), _texts(table, "scopes", "agent", file)
+    try:
+        return Principal.agent(subject, tenant=tenant, roles=roles, scopes=scopes)
+    except MisuseError as error:
+        message = str(error)
+    raise ConfigProblem(f"[agent] in {file}: {message}")
+
+
+def _people(document: dict[str, Any], file: Path | None) -> dict[str, Principal]:
+    people = document.get("people", {})
+    if type(people) is not dict or any(type(entry) is not dict for entry in people.values()):
+        raise ConfigProblem(f"[people] in {file} holds one table per person: [people.mara]")
+    return {name: _person(name, entry, file) for name, entry in people.items()}
+
+
+def _person(name: str, table: dict[str, Any], file: Path | None) -> Principal:
+    section = f"people.{name}"
+    _refuse_unknown(table, _MEMBERS["people"], section, file)
+    tenant = _required(table, "tenant", section, file)
+    roles, scopes = _texts(table, "roles", section, file), _texts(table, "scopes", section, file)
+    try:
+        return Principal.person(name, tenant=tenant, roles=roles, scopes=scopes)
+    except MisuseError as error:
+        message = str(error)
+    raise ConfigProblem(f"[{section}] in {file}: {message}")
+
+
+# ---------------------------------------------------------------- members
+
+
+def _table(document: dict[str, Any], name: str, file: Path | None) -> dict[str, Any]:
+    table: object = document.get(name, {})
+    if type(table) is not dict:
+        raise ConfigProblem(f"{name!r} in {file} is a table: [{name}]")
+    _refuse_unknown(table, _MEMBERS[name], name, file)
+    return table
+
+
+def _refuse_unknown(table: dict[str, Any], known: tuple[str, ...], section: str, file: Path | None) -> None:
+    for name in table:
+        if name not in known:
+            from difflib import get_close_matches
+
+            where = f"[{section}]" if section else "the top level"
+            nearest = get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"Did you mean {nearest[0]!r}?" if nearest else f"Known there: {', '.join(known)}."
+            raise ConfigProblem(f"{file} has an unknown member {name!r} at {where}", hint=meant)
+
+
+def _text(table: dict[str, Any], name: str, section: str, file: Path | None) -> str | None:
+    value = table.get(name)
+    if value is None or (type(value) is str and value):
+        return value
+    raise ConfigProblem(f"{name!r} in [{section}] of {file} is a text that is not empty")
+
+
+def _required(table: dict[str, Any], name: str, section: str, file: Path | None) -> str:
+    value = _text(table, name, section, file)
+    if value is None:
+        raise ConfigProblem(f"[{section}] in {file} needs {name!r}")
+    return value
+
+
+def _texts(table: dict[str, Any], name: str, section: str, file: Path | None) -> tuple[str, ...]:
+    value = table.get(name, [])
+    if type(value) is list and all(type(each) is str for each in value):
+        return tuple(value)
+    raise ConfigProblem(f"{name!r} in [{section}] of {file} is a list of texts")
+
+
+def _path(said: str | None, own: str | None, folder: Path) -> Path:
+    """What a person typed counts from where they stand; what the file says counts from the file."""
+    return Path(said).absolute() if said is not None else folder / Path(own or DEFAULT_STORE)

@@ -1,0 +1,142 @@
+"""Every command and every exit code, as data. Loads nothing, so that help costs nothing."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Exit(IntEnum):
+    """How a command ended, for scripts."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    DENIED = 3
+    NOT_ENTITLED = 4
+    PENDING = 5
+    NOT_APPROVED = 6
+    UNKNOWN = 7
+    INVALID = 8
+    AUDIT_BROKEN = 9
+    INTERRUPTED = 130
+
+
+EXIT_MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done, or allowed",
+    Exit.FAILED: "failed",
+    Exit.USAGE: "wrong usage or configuration",
+    Exit.DENIED: "denied by policy",
+    Exit.NOT_ENTITLED: "not listed under [people], or not entitled",
+    Exit.PENDING: "an approval is pending",
+    Exit.NOT_APPROVED: "approval denied, expired, or not given",
+    Exit.UNKNOWN: "outcome unknown: do not retry, reconcile",
+    Exit.INVALID: "rejected by validation",
+    Exit.AUDIT_BROKEN: "the audit chain is broken",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+WORST_FIRST = (
+    Exit.UNKNOWN,
+    Exit.FAILED,
+    Exit.INVALID,
+    Exit.DENIED,
+    Exit.NOT_APPROVED,
+    Exit.PENDING,
+    Exit.OK,
+)
+"""A batch ends with the first of these that one of its calls ended with; calls that were not reached do not count."""
+
+
+class Entry(NamedTuple):  # a dataclass would cost a tenth of the time that help may take
+    """One word after `placet`.
+
+    Attributes:
+        module: where its typer app is, loaded when it is called.
+        verbs: the words after it, with what they do; empty for a command without verbs.
+    """
+
+    name: str
+    does: str
+    module: str
+    verbs: dict[str, str]
+
+
+def _entry(name: str, does: str, **verbs: str) -> Entry:
+    return Entry(name=name, does=does, module=f"placet.cli.commands.{name}", verbs=verbs)
+
+
+COMMANDS: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        _entry("init", "Start a project here: placet.toml, two tools, a test, a store and its key."),
+        _entry("demo", "Watch a reference agent work behind the boundary."),
+        _entry(
+            "tools",
+            "The tools of the project.",
+            list="List the tools that are registered.",
+            show="Show one tool's contract.",
+            lint="Look for promises that will hurt later.",
+        ),
+        _entry("call", "Put one proposal, or a file of them, through the gate."),
+        _entry(
+            "approvals",
+            "What waits for a person, and the answer.",
+            list="List approvals of your tenant.",
+            show="Show exactly what will run.",
+            approve="Sign that exactly this call may run, once. Nothing runs now.",
+            deny="Refuse the call; the reason goes back to the proposer.",
+        ),
+        _entry(
+            "effects",
+            "What the ledger knows, and settling what is unknown.",
+            list="List effects of your tenant.",
+            show="Show one effect.",
+            reconcile="Learn what became of unknown effects, then settle them.",
+        ),
+        _entry(
+            "audit",
+            "Who did what, unaltered.",
+            tail="Show the newest events of your tenant.",
+            verify="Hold the whole audit against its chains.",
+        ),
+        _entry("bench", "Measure what the boundary costs on this machine."),
+        _entry("version", "Print the version."),
+    )
+}
+
+_HEAD = """\
+Usage: placet COMMAND [ARGS]...
+
+  A model proposes. placet decides, acts at most once, and can prove it.
+
+"""
+_CONFIGURATION = """\
+Configuration, the first that says so: a flag (--config, --store, --key), the environment (PLACET_CONFIG,
+PLACET_STORE, PLACET_KEY), placet.toml in this folder or above, the default. Who you are is your user id's name in the
+system's password database; placet.toml lists who may decide. Whoever can read the key file can sign: guard it.
+
+PLACET_DEBUG=1 shows where an unexpected error happened. NO_COLOR=1 and --no-color switch colour off.
+"""
+
+
+def root_help() -> str:
+    """What `placet --help` prints."""
+    lines: list[str] = []
+    for entry in COMMANDS.values():
+        words = f"{entry.name} {'|'.join(entry.verbs)}".rstrip()
+        lines.append(f"  {words:<40} {entry.does}")
+    return (
+        _HEAD
+        + "Commands:\n"
+        + "\n".join(lines)
+        + "\n\nplacet COMMAND --help says more.\n\n"
+        + exit_code_help()
+        + "\n\n"
+        + _CONFIGURATION
+    )
+
+
+def exit_code_help() -> str:
+    """The exit codes, one line each; part of every help text."""
+    return "Exit codes:\n" + "\n".join(f"  {code.value:<4} {meaning}" for code, meaning in EXIT_MEANINGS.items())

@@ -1,0 +1,75 @@
+"""Who decides in the demo: a person at the terminal, or one that was named with `--yes-as`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Protocol
+
+import placet
+from placet.demos.ops.talk import Talk, in_full, shown
+
+_YES = frozenset({"y", "yes"})
+
+
+class Approver(Protocol):
+    """Reads what will run, and says yes or no."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def says_yes(self, talk: Talk) -> bool:
+        """Asked once, after the whole call was shown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AtTheTerminal:
+    """A person; only a clear yes is one."""
+
+    name: str
+
+    async def says_yes(self, talk: Talk) -> bool:
+        talk.ask(f"{shown(self.name)}, may exactly this run? [y/N]")
+        answer = await _typed_line()
+        return answer.strip().lower() in _YES
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOnCommandLine:
+    """Says yes to everything. Exists for the demo alone; no other command has such an option."""
+
+    name: str
+
+    async def says_yes(self, talk: Talk) -> bool:
+        talk.line(f"{shown(self.name)} says yes (--yes-as)")
+        return True
+
+
+def show(view: placet.ApprovalView, talk: Talk) -> None:
+    """Everything the decision is about. What is shown comes from what will be signed, and nothing is cut."""
+    talk.line(
+        f"{talk.painted('bold', shown(view.tool))} {shown(view.tool_version)}, risk {view.risk}, {view.effect_class}"
+    )
+    talk.line(f"asked by   {shown(view.requested_by)} in run {shown(view.run_id)}")
+    talk.line(f"why asked  {shown(', '.join(view.reasons))}")
+    talk.line(f"acts on    {shown(view.resource or 'nothing named')}")
+    talk.line(f"digest     {view.digest}")
+    for name, value in sorted(view.arguments.items(), key=lambda argument: len(str(argument[1]))):
+        first, *rest = in_full(value)
+        talk.line(f"{shown(name):<10} {first}")
+        for line in rest:
+            talk.line(f"{'':<10} {line}")
+
+
+async def _typed_line() -> str:
+    """One line from the terminal, without keeping the loop; an interrupt ends the wait at once."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(sys.stdin.fileno(), lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline()

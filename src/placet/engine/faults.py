@@ -1,0 +1,18 @@
+"""Says where a fault of our own happened, without its text, which may hold anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.rules.redaction import safe_exception_name
+
+
+def told(fault: BaseException) -> dict[str, Any]:
+    """For a log record: the fault's safe name and the places it went through, outermost first."""
+    places: list[str] = []
+    trace = fault.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return {"error_type": safe_exception_name(type(fault)), "places": places[-16:]}

@@ -1,0 +1,437 @@
+"""`placet approvals`: what is shown is what is signed, and only a listed person signs."""
+
+import json
+import re
+import shutil
+
+import apsw
+import pytest
+
+SUMMARY = {
+    "approval_id",
+    "state",
+    "tool",
+    "tool_version",
+    "risk",
+    "effect_class",
+    "requested_by",
+    "on_behalf_of",
+    "run_id",
+    "reasons",
+    "asked_at",
+    "decide_by",
+    "seconds_left",
+    "why_not",
+}
+DETAILS = SUMMARY | {
+    "schema",
+    "description",
+    "resource",
+    "policy_version",
+    "arguments",
+    "display",
+    "masked",
+    "digest",
+    "decided_by",
+    "decided_at",
+    "expires_at",
+    "words",
+}
+HOSTILE = "rm -rf /data\r\x1b[2K   ls\u200b\u202e\U000e0100" + " " * 400 + "end\x9b31m"
+
+
+def error_of(ran) -> tuple[int, str]:
+    assert "Traceback" not in ran.err
+    return ran.code, ran.data["code"]
+
+
+# ---------------------------------------------------------------- looking
+
+
+def test_lists_are_documents_lines_or_tables(waiting) -> None:
+    asked = waiting.approval_id
+    document = waiting.run("approvals", "list", "--json")
+    lines = waiting.run("approvals", "list", "--jsonl")
+    table = waiting.run("approvals", "list")
+
+    assert set(document.data) == {"schema", "approvals"}
+    assert document.data["schema"] == "approvals/1"
+    assert [set(each) for each in document.data["approvals"]] == [SUMMARY]
+    assert [set(each) for each in lines.lines] == [SUMMARY | {"schema"}]
+    assert lines.lines[0]["schema"] == "approval-summary/1"
+    assert table.out.splitlines()[0].split() == [
+        *("id", "state", "tool", "risk", "asked", "by", "asked", "at", "time", "left"),
+    ]
+    assert table.out.splitlines()[1].startswith(asked)
+
+
+def test_a_list_holds_no_digest_so_nobody_approves_from_it(waiting) -> None:
+    digest = waiting.digest
+
+    for form in ([], ["--json"], ["--jsonl"]):
+        assert digest[:8] not in waiting.run("approvals", "list", *form).out
+
+
+def test_states_are_filtered(project) -> None:
+    pending, denied = project.asked(arguments='{"text": "a"}'), project.asked(arguments='{"text": "b"}')
+    assert project.run("approvals", "deny", denied, "--reason", "no").code == 0
+
+    def ids(*words: str) -> set[str]:
+        return {each["approval_id"] for each in project.run("approvals", "list", "--json", *words).data["approvals"]}
+
+    assert ids() == {pending}
+    assert ids("--state", "denied") == {denied}
+    assert ids("--state", "denied", "--state", "pending") == {pending, denied}
+    assert ids("--state", "all") == {pending, denied}
+
+
+def test_nothing_to_list_is_talk(project) -> None:
+    ran = project.run("approvals", "list")
+
+    assert (ran.code, ran.out) == (0, "")
+    assert "Nothing waits" in ran.err
+
+
+def test_show_prints_everything_that_would_run(project) -> None:
+    asked = project.asked(arguments='{"text": "a", "amount": 3}')
+    data = project.run("approvals", "show", asked, "--json").data
+    text = project.run("approvals", "show", asked)
+
+    assert set(data) == DETAILS
+    assert data["schema"] == "approval/1"
+    assert data["arguments"] == {"text": "a", "amount": 3, "note": ""}
+    assert data["display"] == ["amount: 3", 'note: ""', 'text: "a"']
+    assert re.fullmatch(r"[0-9a-f]{64}", data["digest"])
+    assert data["seconds_left"] > 80_000
+    for expected in (
+        '  text: "a"',
+        "  amount: 3",
+        data["digest"],
+        "asked by",
+        "agent",
+        "Needs a person.",
+        "h 59 min left",
+    ):
+        assert expected in text.out
+
+
+@pytest.mark.case("F02")
+def test_hostile_text_never_reaches_a_terminal_raw(project) -> None:
+    (project.folder / "args.json").write_text(json.dumps({"text": HOSTILE, "note": 'x"\ntext: "harmless'}))
+    asked = project.asked(arguments="@args.json")
+    for words in (["show", asked], ["show", asked, "--json"], ["list"]):
+        ran = project.at_terminal("approvals", *words, NO_COLOR="1")
+
+        assert ran.code == 0
+        for raw in ("\x1b", "\x9b", "\u200b", "\u202e", "\U000e0100", "rm -rf /data\r\x1b"):
+            assert raw not in ran.out
+    shown = project.run("approvals", "show", asked).out.splitlines()
+    assert '  note: "x\\"\\ntext: \\"harmless"' in shown
+    assert r'  text: "rm -rf /data\r\u{1b}[2K   ls\u{200b}\u{202e}\u{e0100}[400 blanks]end\u{9b}31m"' in shown
+    assert project.run("approvals", "show", asked, "--json").data["arguments"]["text"] == HOSTILE
+
+
+def test_hostile_text_from_a_store_reaches_no_terminal_either(project) -> None:
+    """Names that only the server writes are escaped all the same: run, tool, decider."""
+    project.asked(run="run\u202e\x1b[31m")
+
+    ran = project.at_terminal("approvals", "list", NO_COLOR="1")
+    tail = project.at_terminal("audit", "tail", NO_COLOR="1")
+    assert (ran.code, tail.code) == (0, 0)
+    for raw in ("\x1b", "\u202e"):
+        assert raw not in ran.out + tail.out
+
+
+def test_colour_only_at_a_terminal_that_wants_it(waiting) -> None:
+    assert "\x1b[" in waiting.at_terminal("approvals", "list").out
+    assert "\x1b" not in waiting.at_terminal("approvals", "list", NO_COLOR="1").out
+    assert "\x1b" not in waiting.at_terminal("approvals", "list", "--no-color").out
+    assert "\x1b" not in waiting.run("approvals", "list").out
+
+
+def test_times_are_utc_unless_local_is_asked_for(waiting) -> None:
+    asked = waiting.approval_id
+
+    assert re.search(r"asked at +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", waiting.run("approvals", "show", asked).out)
+    local = waiting.run("approvals", "show", asked, "--local", TZ="Asia/Tokyo").out
+    assert re.search(r"asked at +\S+\+09:00", local)
+    assert waiting.run("approvals", "show", asked, "--local", "--json", TZ="Asia/Tokyo").data["asked_at"].endswith("Z")
+
+
+# ---------------------------------------------------------------- approving
+
+
+def test_approve_signs_what_was_shown_and_runs_nothing(waiting) -> None:
+    asked = waiting.approval_id
+    digest = waiting.digest
+    ran = waiting.run("approvals", "approve", asked, "--digest", digest[:8])
+
+    assert ran.code == 0
+    assert f"digest  {digest}" in ran.out
+    assert '  text: "hello"' in ran.out
+    assert not (waiting.folder / "asked.txt").exists()
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "approved"
+    again = waiting.run("approvals", "approve", asked, "--digest", digest, "--json")
+    assert (again.code, set(again.data)) == (0, DETAILS)
+
+
+def test_off_a_terminal_the_digest_is_needed_and_named(waiting) -> None:
+    asked = waiting.approval_id
+    ran = waiting.run("approvals", "approve", asked, stdin="y\n")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "--digest" in ran.err
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "pending"
+
+
+@pytest.mark.parametrize("digest", ["", "abc", "0" * 7, "g" * 8, "A" * 8, "0" * 65, "0x000000"])
+def test_a_digest_that_is_none_is_wrong_usage(project, digest: str) -> None:
+    assert error_of(project.run("approvals", "approve", "any", "--digest", digest, "--json")) == (2, "usage")
+
+
+def test_another_digest_is_refused_and_on_record(waiting) -> None:
+    asked = waiting.approval_id
+    other = "0" * 8 if not waiting.digest.startswith("0" * 8) else "1" * 8
+    ran = waiting.run("approvals", "approve", asked, "--digest", other, "--json")
+
+    assert error_of(ran) == (8, "other_digest")
+    assert ran.data["hint"] == f"placet approvals show {asked}"
+    details = [each.get("detail") for each in waiting.run("audit", "tail", "--json").data["audit"]]
+    assert details[-1] == "other_digest"
+
+
+@pytest.mark.case("E06")
+@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"true\n", b"y \n", b" y\n", b"yess\n", b"ok\n", b"1\n", b"\x04"])
+def test_at_a_terminal_only_a_plain_yes_approves(waiting, answer: bytes) -> None:
+    asked = waiting.approval_id
+    ran = waiting.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", answer)])
+
+    assert ran.code == 6
+    assert '  text: "hello"' in ran.out
+    assert "declined" in ran.out
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "pending"
+
+
+def test_at_a_terminal_a_plain_yes_approves_what_was_shown(waiting) -> None:
+    asked = waiting.approval_id
+    ran = waiting.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", b"y\n")])
+
+    assert ran.code == 0, ran
+    assert '  text: "hello"' in ran.out
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "approved"
+
+
+def test_an_interrupt_at_the_prompt_approves_nothing(waiting) -> None:
+    asked = waiting.approval_id
+    ran = waiting.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", b"\x03")])
+
+    assert ran.code in (130, 6)  # without a controlling terminal ^C is a character, and no yes
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "pending"
+
+
+@pytest.mark.parametrize("tool", ["wipe", "grave"])
+def test_grave_calls_need_the_digest_even_at_a_terminal(project, tool: str) -> None:
+    asked = project.asked(tool, "{}")
+    ran = project.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", b"y\n")])
+
+    assert ran.code == 2
+    assert "--digest" in ran.out
+    assert project.approved(asked).code == 0
+
+
+def test_nothing_is_asked_when_only_part_is_a_terminal(waiting) -> None:
+    """A view that goes into a pipe was seen by nobody."""
+    asked = waiting.approval_id
+    ran = waiting.at_terminal("approvals", "approve", asked, "--json")
+
+    assert ran.code == 2
+    assert "approve?" not in ran.out
+
+
+# ---------------------------------------------------------------- refusing, and too late
+
+
+def test_deny_needs_a_reason_and_gives_it_back(waiting) -> None:
+    asked = waiting.approval_id
+
+    assert waiting.run("approvals", "deny", asked).code == 2
+    denied = waiting.run("approvals", "deny", asked, "--reason", "no", "--json")
+    assert (denied.code, denied.data["state"], denied.data["words"]) == (0, "denied", "no")
+    assert error_of(waiting.run("approvals", "deny", "x", "--reason", "a" * 501, "--json")) == (2, "usage")
+
+
+def test_approving_what_was_denied_ends_with_6(waiting) -> None:
+    asked = waiting.approval_id
+    digest = waiting.digest
+    waiting.run("approvals", "deny", asked, "--reason", "no")
+    ran = waiting.run("approvals", "approve", asked, "--digest", digest, "--json")
+
+    assert error_of(ran) == (6, "not_approved")
+    assert "denied already" in ran.data["message"]
+
+
+@pytest.mark.case("F05")
+def test_denying_what_was_approved_is_told_who_was_first(waiting) -> None:
+    asked = waiting.approval_id
+    waiting.approved(asked)
+    ran = waiting.run("approvals", "deny", asked, "--reason", "no", "--json")
+
+    assert error_of(ran) == (1, "already_decided")
+    assert "approved already by" in ran.data["message"]
+
+
+def test_an_overdue_question_ends_with_6(project) -> None:
+    project.rewrite(
+        "TOOLS = [look,",
+        "import functools\n"
+        "import placet.bootstrap as b\n"
+        "b.Matrix = functools.partial(b.Matrix, requirement=placet.Requirement(decide_within_seconds=0.001))\n"
+        "TOOLS = [look,",
+        "tools.py",
+    )
+    asked = project.asked("grave", "{}")
+    digest = project.digest_of(asked)
+    ran = project.run("approvals", "approve", asked, "--digest", digest, "--json")
+
+    assert error_of(ran) == (6, "approval_expired")
+
+
+def test_an_approval_that_does_not_exist_is_told(project) -> None:
+    for words in (["show", "x"], ["approve", "x", "--digest", "0" * 8], ["deny", "x", "--reason", "r"]):
+        assert error_of(project.run("approvals", *words, "--json")) == (1, "not_found")
+
+
+def test_a_row_that_was_altered_is_an_alarm_and_cannot_be_approved(project) -> None:
+    asked = project.asked()
+    digest = project.digest_of(asked)
+    connection = apsw.Connection(str(project.folder / "placet.db"))
+    connection.execute("UPDATE approvals SET subject = 'somebody' WHERE approval_id = ?", (asked,))
+    connection.close()
+
+    assert error_of(project.run("approvals", "show", asked, "--json")) == (1, "approval_suspect")
+    assert error_of(project.run("approvals", "approve", asked, "--digest", digest, "--json")) == (1, "approval_suspect")
+    kinds = [each["kind"] for each in project.run("audit", "tail", "--json").data["audit"]]
+    assert kinds[-2:] == ["approval_suspect", "approval_suspect"]
+
+
+# ---------------------------------------------------------------- who
+
+
+def test_whoever_is_not_listed_is_refused_with_4(waiting) -> None:
+    asked = waiting.approval_id
+    digest = waiting.digest
+    (waiting.folder / "placet.toml").write_text(
+        re.sub(r"\[people\.\w+\]", "[people.somebody-else]", (waiting.folder / "placet.toml").read_text())
+    )
+
+    for words in (
+        ["approvals", "list"],
+        ["approvals", "show", asked],
+        ["approvals", "approve", asked, "--digest", digest],
+        ["approvals", "deny", asked, "--reason", "r"],
+        ["effects", "list"],
+        ["effects", "show", "x"],
+        ["audit", "tail"],
+    ):
+        assert error_of(waiting.run(*words, "--json")) == (4, "not_listed")
+
+
+def test_a_listed_person_without_the_scope_is_refused_with_4_and_on_record(waiting) -> None:
+    asked = waiting.approval_id
+    digest = waiting.digest
+    waiting.rewrite('"approvals.decide", ', "")
+    shown = waiting.run("approvals", "show", asked, "--json")
+    ran = waiting.run("approvals", "approve", asked, "--digest", digest, "--json")
+
+    assert shown.data["why_not"] == "scope_missing"
+    assert error_of(ran) == (4, "scope_missing")
+    last = waiting.run("audit", "tail", "--json").data["audit"][-1]
+    assert (last["kind"], last["detail"]) == ("decision_refused", "scope_missing")
+
+
+def test_nobody_approves_their_own_request(project) -> None:
+    me = re.search(r"\[people\.([^\]]+)\]", (project.folder / "placet.toml").read_text())[1]
+    project.rewrite('subject = "agent"', f'subject = "{me}"')
+    asked = project.asked()
+
+    assert error_of(project.approved(asked)) == (4, "own_request")
+
+
+def test_another_tenants_approval_does_not_exist(waiting) -> None:
+    asked = waiting.approval_id
+    text = (waiting.folder / "placet.toml").read_text()
+    head, _, people = text.partition("[people.")
+    (waiting.folder / "placet.toml").write_text(head + "[people." + people.replace("acme", "other"))
+
+    assert waiting.run("approvals", "list", "--json").data["approvals"] == []
+    assert error_of(waiting.run("approvals", "show", asked, "--json")) == (1, "not_found")
+
+
+@pytest.mark.case("F06")
+def test_who_decides_comes_from_the_user_id_and_from_nothing_else(as_nobody) -> None:
+    """Another user of the machine borrows root's name in every way a process can, and is still not root."""
+    asked = as_nobody.approval_id
+    lies = {name: "root" for name in ("USER", "LOGNAME", "USERNAME", "LNAME", "SUDO_USER", "PLACET_USER")}
+    ran = as_nobody.run("approvals", "list", "--json", **lies)
+
+    assert error_of(ran) == (4, "not_listed")
+    assert "'nobody'" in ran.data["message"]
+
+    as_nobody.rewrite("[people.root]", "[people.nobody]")
+    for path in (as_nobody.folder, *as_nobody.folder.iterdir()):
+        shutil.chown(path, "nobody", "nogroup")
+    approved = as_nobody.run("approvals", "approve", asked, "--digest", as_nobody.digest, "--json", **lies)
+    assert (approved.code, approved.data["decided_by"]) == (0, "nobody")
+
+
+@pytest.mark.case("F06")
+def test_no_flag_says_who_decides(project) -> None:
+    for flag in ("--by", "--as", "--user", "--yes", "--approver"):
+        assert project.run("approvals", "approve", "x", "--digest", "0" * 8, flag, "root").code == 2
+
+
+# ---------------------------------------------------------------- masks and contracts
+
+
+def test_masked_arguments_stay_masked_everywhere(project) -> None:
+    asked = project.asked("pay", '{"card": "4111-canary", "cents": 5}')
+    shown = project.run("approvals", "show", asked)
+    data = project.run("approvals", "show", asked, "--json")
+    approved = project.approved(asked)
+
+    assert "masked by contract, covered by the digest: card" in shown.out
+    assert data.data["arguments"] == {"card": "[MASKED]", "cents": 5}
+    assert data.data["masked"] == ["card"]
+    for ran in (shown, data, approved):
+        assert "4111-canary" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("how", ["broken module", "absent module", "unregistered tool"])
+def test_without_the_contract_arguments_stay_hidden_and_nothing_is_approved(project, how: str) -> None:
+    asked = project.asked("pay", '{"card": "4111-canary", "cents": 5}')
+    digest = project.digest_of(asked)
+    match how:
+        case "broken module":
+            (project.folder / "tools.py").write_text("1 / 0\n")
+        case "absent module":
+            (project.folder / "tools.py").unlink()
+        case "unregistered tool":
+            project.rewrite("wipe, grave, pay]", "wipe, grave]", "tools.py")
+    listed = project.run("approvals", "list")
+    shown = project.run("approvals", "show", asked)
+    data = project.run("approvals", "show", asked, "--json")
+    approve = project.run("approvals", "approve", asked, "--digest", digest, "--json")
+    at_terminal = project.at_terminal("approvals", "approve", asked)
+
+    assert (listed.code, shown.code, data.code) == (0, 0, 0)
+    assert "arguments: hidden" in shown.out
+    assert data.data["arguments"] is None
+    assert data.data["display"] is None
+    assert error_of(approve) == (1, "contract_unavailable")
+    assert at_terminal.code == 1
+    assert "approve?" not in at_terminal.out
+    for ran in (listed, shown, data, approve, at_terminal):
+        assert "4111-canary" not in ran.out + ran.err
+    if how != "unregistered tool":
+        assert "could not be imported" in shown.err
+    assert project.run("approvals", "deny", asked, "--reason", "unseen").code == 0

@@ -1,0 +1,198 @@
+"""`placet effects`: what is unknown stays so until a probe or an entitled person says what happened."""
+
+import re
+import time
+
+import pytest
+
+KEY = '["business","vague:{name}","x"]'
+EFFECT = {
+    "operation_key",
+    "state",
+    "reason",
+    "tenant",
+    "tool",
+    "tool_version",
+    "subject",
+    "run_id",
+    "call_id",
+    "decision",
+    "policy_version",
+    "approval_id",
+    "fence",
+    "attempts",
+    "probes",
+    "external_reference",
+    "created_at",
+    "updated_at",
+    "lease_until",
+    "send_by",
+    "probe_after",
+    "quiet_end",
+}
+SAYS = ["--looked-at", "now", "--reason", "seen_in_desk"]
+
+
+def error_of(ran) -> tuple[int, str]:
+    assert "Traceback" not in ran.err
+    return ran.code, ran.data["code"]
+
+
+def test_lists_are_documents_lines_or_tables_without_arguments(unknown) -> None:
+    assert unknown.call("put", '{"text": "canary"}').code == 0
+    document = unknown.run("effects", "list", "--json")
+    lines = unknown.run("effects", "list", "--jsonl")
+    table = unknown.run("effects", "list", "--state", "unknown")
+
+    assert document.data["schema"] == "effects/1"
+    assert [set(each) for each in document.data["effects"]] == [EFFECT, EFFECT]
+    assert [each["state"] for each in document.data["effects"]] == ["committed", "unknown"]
+    assert [set(each) for each in lines.lines] == [EFFECT | {"schema"}] * 2
+    assert table.out.splitlines()[1].endswith(KEY)
+    assert len(table.out.splitlines()) == 2
+    assert "canary" not in document.out + lines.out
+
+
+def test_show_prints_one_and_how_to_settle_it(unknown) -> None:
+    data = unknown.run("effects", "show", KEY, "--json").data
+    text = unknown.run("effects", "show", KEY)
+
+    assert (data["schema"], data["state"]) == ("effect/1", "unknown")
+    assert set(data) == EFFECT | {"schema"}
+    assert f"key  {KEY}" in text.out
+    assert f"placet effects reconcile '{KEY}'" in text.err
+    assert error_of(unknown.run("effects", "show", "nothing", "--json")) == (1, "not_found")
+
+
+def test_keys_beyond_ascii_can_be_typed_as_they_are_listed(project) -> None:
+    assert project.call("vague", '{"name": "caf\\u00e9 \\u202e"}').code == 7
+    key = project.run("effects", "list").out.splitlines()[1].split("  ")[-1]
+
+    assert "\u202e" not in key
+    assert project.run("effects", "show", key).code == 0
+
+
+def test_looking_needs_no_tools(unknown) -> None:
+    (unknown.folder / "tools.py").write_text("1 / 0\n")
+
+    for words in (["effects", "list"], ["effects", "show", KEY], ["audit", "tail"], ["audit", "verify"]):
+        ran = unknown.run(*words)
+        assert ran.code == 0, ran
+        assert "tools" not in ran.err
+    assert error_of(unknown.run("effects", "reconcile", "--json")) == (1, "tools_not_loaded")
+
+
+def test_a_person_without_the_scopes_sees_no_effect_of_others(unknown) -> None:
+    unknown.rewrite('"approvals.decide", "effects.read", "effects.reconcile"', '"approvals.decide"')
+
+    assert unknown.run("effects", "list", "--json").data["effects"] == []
+    assert error_of(unknown.run("effects", "show", KEY, "--json")) == (1, "not_found")
+    assert error_of(unknown.run("effects", "reconcile", KEY, "--committed", *SAYS, "--json")) == (4, "scope_missing")
+
+
+def test_another_tenants_effect_does_not_exist(unknown) -> None:
+    text = (unknown.folder / "placet.toml").read_text()
+    head, _, people = text.partition("[people.")
+    (unknown.folder / "placet.toml").write_text(head + "[people." + people.replace("acme", "other"))
+
+    assert unknown.run("effects", "list", "--json").data["effects"] == []
+    assert error_of(unknown.run("effects", "show", KEY, "--json")) == (1, "not_found")
+    assert error_of(unknown.run("effects", "reconcile", KEY, "--committed", *SAYS, "--json")) == (1, "not_found")
+
+
+# ---------------------------------------------------------------- probes
+
+
+def test_a_round_of_recovery_settles_what_the_probe_found(unknown) -> None:
+    (unknown.folder / "probe.txt").write_text("found")
+    ran = reconcile_until_settled(unknown)
+
+    assert ran.code == 0
+    assert set(ran.data) == {"schema", "taken_over", "committed", "absent", "still_unknown", "unknown_in_all"}
+    assert (ran.data["schema"], ran.data["committed"], ran.data["unknown_in_all"]) == ("recovery/1", 1, 0)
+    replayed = unknown.call("vague", '{"name": "x"}')
+    assert (replayed.data["status"], replayed.data["result"]) == ("replayed", "late")
+
+
+def test_a_round_that_leaves_something_unknown_ends_with_7(unknown) -> None:
+    ran = unknown.run("effects", "reconcile", "--json")
+
+    assert (ran.code, ran.data["unknown_in_all"]) == (7, 1)
+
+
+def test_one_effect_is_probed_at_once(unknown) -> None:
+    assert unknown.run("effects", "reconcile", KEY, "--json").code == 7
+    (unknown.folder / "probe.txt").write_text("found")
+    settled = unknown.run("effects", "reconcile", KEY, "--json")
+
+    assert (settled.code, settled.data["state"]) == (0, "reconciled_committed")
+    again = unknown.run("effects", "reconcile", KEY, "--json")
+    assert (again.code, again.data["state"]) == (0, "reconciled_committed")
+
+
+def reconcile_until_settled(project):
+    end = time.monotonic() + 60
+    while True:
+        ran = project.run("effects", "reconcile", "--json")
+        if ran.code == 0 or time.monotonic() > end:
+            return ran
+        time.sleep(0.2)
+
+
+# ---------------------------------------------------------------- people
+
+
+def test_a_person_says_committed_and_it_stays_so(unknown) -> None:
+    ran = unknown.run("effects", "reconcile", KEY, "--committed", *SAYS, "--json")
+
+    assert (ran.code, ran.data["state"], ran.data["reason"]) == (0, "reconciled_committed", "seen_in_desk")
+    assert unknown.call("vague", '{"name": "x"}').data["status"] == "replayed"
+    again = unknown.run("effects", "reconcile", KEY, "--absent", *SAYS, "--json")
+    assert error_of(again) == (1, "moved_on")
+
+
+def test_absent_too_early_stays_unknown_and_says_when_to_look_again(project) -> None:
+    assert project.call("vague", '{"name": "x"}').code == 7
+    ran = project.run("effects", "reconcile", KEY, "--absent", *SAYS, "--json")
+
+    assert error_of(ran) == (7, "too_early_for_absent")
+    assert re.search(r"Look again after \d{4}-", ran.data["hint"])
+    assert project.run("effects", "show", KEY, "--json").data["state"] == "unknown"
+
+
+def test_a_look_in_the_future_proves_nothing(unknown) -> None:
+    says = ["--looked-at", "2999-01-01T00:00:00Z", "--reason", "seen"]
+
+    assert error_of(unknown.run("effects", "reconcile", KEY, "--absent", *says, "--json")) == (
+        8,
+        "looked_in_the_future",
+    )
+
+
+def test_the_requester_may_not_say_absent(unknown) -> None:
+    me = re.search(r"\[people\.([^\]]+)\]", (unknown.folder / "placet.toml").read_text())[1]
+    unknown.rewrite('subject = "agent"', f'subject = "{me}"')
+    assert unknown.call("vague", '{"name": "mine"}').code == 7
+    key = KEY.replace('"x"', '"mine"')
+
+    assert error_of(unknown.run("effects", "reconcile", key, "--absent", *SAYS, "--json")) == (4, "own_request")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--committed"],
+        ["--looked-at", "now", "--reason", "r"],
+        [KEY, "--committed"],
+        [KEY, "--committed", "--looked-at", "now"],
+        [KEY, "--committed", "--reason", "r"],
+        [KEY, "--committed", "--absent", *SAYS],
+        [KEY, "--reason", "r"],
+        [KEY, "--absent", "--looked-at", "2026-01-01T00:00:00", "--reason", "r"],
+        [KEY, "--absent", "--looked-at", "yesterday", "--reason", "r"],
+        [KEY, "--absent", "--looked-at", "now", "--reason", "two words"],
+    ],
+)
+def test_half_a_statement_is_wrong_usage(unknown, words: list[str]) -> None:
+    assert error_of(unknown.run("effects", "reconcile", *words, "--json")) == (2, "usage")
+    assert unknown.run("effects", "show", KEY, "--json").data["state"] == "unknown"

@@ -1,0 +1,41 @@
+"""The embedded store is a placet store."""
+
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from placet.adapters.keys import KeyRing
+from placet.adapters.stores.chain import ChainLinker
+from placet.adapters.stores.sqlite import SqliteStore
+from placet.adapters.telemetry.quiet import QuietMeter
+from placet.model.identifiers import WriterId
+from placet.ports.store import nobody
+from placet.testing.conformance import MakeStore, StoreConformance, Subject
+from placet.testing.fakes import FakeClock
+
+pytestmark = [pytest.mark.req("B112", "C042"), pytest.mark.case("H08")]
+
+
+class TestSqliteStore(StoreConformance):
+    @pytest.fixture
+    async def make_store(self, tmp_path: Path) -> AsyncIterator[MakeStore]:
+        opened: list[SqliteStore] = []
+        places = count()
+
+        async def make() -> Subject:
+            keys, clock, path, writers = KeyRing.ephemeral(), FakeClock(), tmp_path / f"{next(places)}.db", count(1)
+
+            async def open_it() -> SqliteStore:
+                writer = WriterId(f"w-{next(writers)}")
+                opened.append(
+                    SqliteStore(path, keys=keys, clock=clock, writer=writer, meter=QuietMeter(), heard=nobody)
+                )
+                return opened[-1]
+
+            return Subject(store=await open_it(), clock=clock, linker=ChainLinker(keys), open_again=open_it)
+
+        yield make
+        for store in opened:
+            await store.close()

@@ -1,0 +1,64 @@
+"""What the documents show, runs; and prints what they say it prints."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.check_docs import REPOSITORY, Block, blocks, documents, programs, shell_lines
+
+SETUPS = Path(__file__).parent / "setup"
+PROGRAMS = programs()
+SHELLS = [block for document in documents() for block in blocks(document) if "runs" in block.wishes]
+
+
+def source(program: list[Block]) -> str:
+    """One program from its blocks, with a line between the prints of each."""
+    parts = [(SETUPS / f"{block.setup}.py").read_text("utf-8") if block.setup else "" for block in program]
+    mark = "print('\\N{END OF TEXT}', flush=True)\n"
+    return "".join(f"{setup}\n{block.text}\n{mark}" for setup, block in zip(parts, program, strict=True))
+
+
+def test_there_is_something_to_run() -> None:
+    assert [block.document.name for block in PROGRAMS[0]] == ["README.md", "README.md"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0].place)
+def test_a_python_block_runs_and_prints_what_it_says(program: list[Block], tmp_path: Path) -> None:
+    script = tmp_path / "block.py"
+    script.write_text(source(program), "utf-8")
+
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    for block, printed in zip(program, ran.stdout.split("\N{END OF TEXT}\n"), strict=False):
+        if block.prints is not None:
+            assert printed == block.prints, block.place
+
+
+@pytest.mark.skipif(not SHELLS, reason="no document has a shell block that runs")
+@pytest.mark.parametrize("block", SHELLS, ids=lambda block: block.place)
+def test_a_shell_block_runs(block: Block, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    script = "set -eu\n" + "\n".join(shell_lines(block)) + "\n"
+
+    ran = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_repository_has_no_traces_of_running_blocks() -> None:
+    assert not (REPOSITORY / "orders.db").exists()
+    assert shutil.which("sh") is not None
