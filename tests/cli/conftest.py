@@ -193,10 +193,16 @@ class Project:
             stderr=subprocess.PIPE,
         )
 
-    def at_terminal(self, *words: str, answers: list[tuple[str, bytes]] | None = None, **environment: str) -> Ran:
-        """Run at a terminal; each answer is typed when its prompt has appeared. Out and err come together."""
+    def at_terminal(
+        self, *words: str, answers: list[tuple[str, bytes]] | None = None, ahead: bytes = b"", **environment: str
+    ) -> Ran:
+        """Run at a terminal; each answer is typed when its prompt has appeared. Out and err come together.
+
+        `ahead` is typed before the program starts.
+        """
         master, slave = pty.openpty()
         try:
+            os.write(master, ahead)
             child = subprocess.Popen(
                 [sys.executable, "-c", OWN_TERMINAL, *PLACET, *words],
                 cwd=self.folder,

@@ -114,7 +114,7 @@ async def test_an_admin_of_a_critical_tool_is_stopped_until_approved(open_world:
     assert (type(waiting), type(outcome), spy.count) == (AwaitingApproval, Succeeded, 1)
 
 
-@pytest.mark.req("B045", "C022", "H010")
+@pytest.mark.req("B045", "H010")
 async def test_a_tool_that_never_asks_is_denied_where_policy_asks(open_world: OpenWorld, spy: Spy) -> None:
     world = await open_world(written(spy, risk="high", approval="never"))
 

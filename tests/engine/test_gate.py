@@ -55,7 +55,7 @@ from tests.engine.conftest import (
 # ---------------------------------------------------------------- protocol
 
 
-@pytest.mark.req("B001", "B009", "B033", "C009", "C010", "C012")
+@pytest.mark.req("B001", "B009", "B033", "C010", "C012")
 @pytest.mark.parametrize(
     "name", ["run_shell", "restart_service", "order.lookup", "refund.create", "__class__", "__init__", "submit", "os"]
 )
@@ -188,11 +188,19 @@ def test_two_tools_of_one_name_keep_the_gate_shut() -> None:
         placet.open(tools=[looked_up(Spy()), looked_up(Spy())], store=placet.MEMORY)
 
 
-@pytest.mark.req("B029", "B030", "H004")
+@pytest.mark.req("B030", "H004")
 @pytest.mark.parametrize("tool", [print, "look", None, object()])
 def test_only_tools_made_with_the_decorator_can_be_registered(tool: Any) -> None:
     with pytest.raises(ContractError):
         placet.open(tools=[tool], store=placet.MEMORY)
+
+
+@pytest.mark.req("C037", "C038", "H004")
+def test_there_is_one_entrance_for_reads_and_writes_and_a_tool_cannot_be_called() -> None:
+    entrances = {name for name in vars(placet.Gate) if name.startswith(("submit", "execute", "call", "run"))}
+
+    assert entrances == {"submit", "submit_all", "submit_until_failure"}
+    assert not callable(written(Spy()))
 
 
 @pytest.mark.req("B170")

@@ -153,7 +153,7 @@ def test_no_decision_at_all_is_a_deny() -> None:
     assert policy.strictest() == Deny(reasons=("no_policy",), policy_version="none")  # type: ignore[arg-type]
 
 
-@pytest.mark.req("C022", "H010")
+@pytest.mark.req("H010")
 @pytest.mark.parametrize(
     ("approval", "engine", "answer"),
     [
@@ -212,3 +212,13 @@ async def test_the_matrix_answers_without_waiting_and_lists_what_it_would_not_de
     assert type(await matrix.decide(call_of(contract()))) is Allow
     assert matrix.is_listed(contract(risk="high"), principal("admin"))
     assert not matrix.is_listed(contract(risk="high"), principal("operator"))
+
+
+async def test_a_contract_that_always_asks_is_asked_for_as_the_policy_requires() -> None:
+    requirement = Requirement(kind=RequirementKind.CONFIRM, lifetime_seconds=60.0)
+    call = call_of(contract(approval="always"))
+
+    decision = policy.effective(await Matrix(requirement=requirement).decide(call), call)
+
+    assert isinstance(decision, Ask)
+    assert decision.requirement == requirement

@@ -426,7 +426,7 @@ class Gate:
         """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
         if call.contract.approval is ApprovalMode.NEVER:
             return await self._refuse(call, decision, "denied", reasons=("may_act_twice", "contract_never_asks"))
-        requirement = decision.requirement if isinstance(decision, Ask) else Requirement()
+        requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
         ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
         return await self._ask(call, ask, session)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from placet.model.identifiers import PolicyVersion
@@ -34,10 +34,16 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allow:
-    """The call may run. Reasons name the rules that decided."""
+    """The call may run.
+
+    Attributes:
+        reasons: the rules that decided.
+        requirement: what an approval must look like where something else, the contract for one, asks all the same.
+    """
 
     reasons: tuple[str, ...]
     policy_version: PolicyVersion
+    requirement: Requirement = field(default_factory=Requirement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from itertools import compress, repeat
+from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, Protocol
 
@@ -47,8 +47,7 @@ def event_body(event: AuditEvent) -> bytes:
         "kind": event.kind.value,
         "at": event.at.isoformat(timespec="microseconds"),
     }
-    values = _plain_values(event)
-    body.update(compress(zip(_PLAIN_FIELDS, values, strict=True), map(is_not, values, repeat(None))))
+    body |= {name: value for name, value in zip(_PLAIN_FIELDS, _plain_values(event), strict=True) if value is not None}
     if event.roles:
         body["roles"] = list(event.roles)
     if event.reasons:
@@ -123,6 +122,8 @@ def check_event(event: AuditEvent) -> None:
                 raise EventRefused(f"The audit field {name!r} has a value it may not have.")
             if type(value) is not Summary:
                 _passed[index] = value
+    if None in _required_values(event):
+        raise EventRefused("An audit event lacks a field that every event has.")
     if event.kind is EventKind.COMPLETED and event.outcome is None:
         raise EventRefused("A completed event has an outcome.")
     if event.kind is EventKind.STARTED and (event.outcome is not None or event.result_fingerprint is not None):
@@ -372,6 +373,7 @@ _RULES: dict[str, Any] = {
 _RULE_LIST = tuple(_RULES.items())
 _RULE_INDEXES = range(len(_RULE_LIST))
 _checked_values = attrgetter(*_RULES)
+_required_values = attrgetter(*(field.name for field in fields(AuditEvent) if field.default is not None))
 _passed: list[object] = [None] * len(_RULES)
 """The value that last passed each rule. Of one call's events most values are the same objects, and what has passed is
 of an exact immutable type (summaries apart, which are looked at again), so the same object passes again."""

@@ -89,7 +89,7 @@ def is_sound(answer: object) -> TypeGuard[Decision]:
         return False
     if not all(type(reason) is str and _REASON.fullmatch(reason) for reason in reasons):
         return False
-    return type(answer) is not Ask or _is_requirement(answer.requirement)
+    return isinstance(answer, Deny) or _is_requirement(answer.requirement)
 
 
 def _is_requirement(value: object) -> bool:
@@ -105,7 +105,7 @@ def _is_requirement(value: object) -> bool:
 
 def effective(decision: Decision, call: Call) -> Decision:
     """The strictest of the engine's answer and the contract's own word."""
-    requirement = decision.requirement if isinstance(decision, Ask) else _ORDINARY
+    requirement = _ORDINARY if isinstance(decision, Deny) else decision.requirement
     word = contract_word(call.contract, call.principal, requirement=requirement, version=decision.policy_version)
     combined = strictest(decision, word)
     if isinstance(combined, Ask) and call.contract.approval is ApprovalMode.NEVER:
@@ -121,7 +121,7 @@ def contract_word(
         return Deny(reasons=("tenant_not_allowed",), policy_version=version)
     if contract.approval is ApprovalMode.ALWAYS:
         return Ask(reasons=("contract_always_asks",), policy_version=version, requirement=requirement)
-    return Allow(reasons=(), policy_version=version)
+    return Allow(reasons=(), policy_version=version, requirement=requirement)
 
 
 def strictest(*decisions: Decision) -> Decision:
@@ -160,7 +160,7 @@ def _cell(contract: Contract, principal: Principal, *, requirement: Requirement,
     word, reason = _look_up(principal.roles, contract.risk, contract.effect_class)
     reasons = (reason,)
     if word == ALLOW:
-        return Allow(reasons=reasons, policy_version=version)
+        return Allow(reasons=reasons, policy_version=version, requirement=requirement)
     if word == ASK:
         return Ask(reasons=reasons, policy_version=version, requirement=requirement)
     return Deny(reasons=reasons, policy_version=version)

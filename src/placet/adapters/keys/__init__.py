@@ -54,7 +54,9 @@ class KeyRing:
         return Mac(key_id=self._current, value=value)
 
     def is_authentic(self, purpose: KeyPurpose, message: bytes, mac: Mac) -> bool:
-        if type(mac) is not Mac or type(mac.value) is not str or mac.key_id not in self._masters:
+        if type(mac) is not Mac or type(mac.value) is not str or type(mac.key_id) is not str:
+            return False
+        if mac.key_id not in self._masters:
             return False
         expected = hmac.digest(self._key(mac.key_id, purpose), message, "sha256").hex()
         return mac.value.isascii() and hmac.compare_digest(expected, mac.value)

@@ -7,6 +7,8 @@ is the operating system's word. Approving runs nothing; the proposer's next ask 
 from __future__ import annotations
 
 import re
+import sys
+import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -221,11 +223,13 @@ def _seen(view: ApprovalView, now: datetime, tools: Sequence[Tool]) -> _Seen:
 
 
 def _ask(session: Session) -> None:
-    """Ask at the terminal; only a plain yes is one.
+    """Ask at the terminal; only a plain yes is one, and only one that was typed after the question was there.
 
     Raises:
         Declined: anything else, or the end of the input.
     """
+    sys.stdout.flush()
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     try:
         answer = input("approve? [y/N] ")
     except EOFError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +31,10 @@ from placet.model.outcome import (
     Unknown,
 )
 from placet.model.principal import Principal, is_identity
-from placet.rules.contracts import Tool
 from placet.rules.proposals import audit_substitutes, is_call_id
+
+if TYPE_CHECKING:
+    from placet.rules.contracts import Tool
 
 app = new_app("call")
 

@@ -1,0 +1,288 @@
+"""What is signed, what fits, who may decide, and when it is over: from values alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+import placet
+from placet import Ask, Principal, Requirement, RequirementKind
+from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.call import Call
+from placet.rules import approvals as rules
+from placet.rules.approvals import Misfit
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+AGENT = Principal.agent("agent", tenant="acme", roles=("operator",), scopes=("p",))
+ASK = Ask(reasons=("r",), policy_version="v1", requirement=Requirement())  # type: ignore[arg-type]
+
+
+def tool_call(**changes: Any) -> Call:
+    async def act(word: str) -> str: ...
+
+    contract = placet.tool(effect="write", risk="medium", permission="p", name="act", resource="w:{word}")(act).contract
+    call = Call(
+        contract=contract, principal=AGENT, request_id="q1", run_id="r1", call_id="c1", reply_to="c1", first_attempt=1,
+        arguments={"word": "x"}, canonical_arguments=b'{"word":"x"}', argument_digest="d" * 64, fingerprint="f" * 64,
+        operation_key="k1", resource="w:x", is_recorded=True,
+    )  # type: ignore[arg-type]  # fmt: skip
+    return dataclasses.replace(call, **changes)
+
+
+def question(**changes: Any) -> Question:
+    call = tool_call()
+    asked = Question(
+        approval_id="apr-1", tenant="acme", environment="production", subject="agent", on_behalf_of=None,
+        request_id="q1", run_id="r1", call_id="c1", tool="act", tool_version="1",
+        contract_digest=call.contract.digest, argument_digest="d" * 64, resource="w:x", operation_key="k1",
+        dispatch_number=0, purpose="act", policy_version="v1", reasons=("r",), requirement=RequirementKind.REVIEW,
+        lifetime_seconds=300.0, asked_at=NOW, decide_by=NOW + timedelta(days=1), nonce="n-1",
+        sealed_arguments=b"sealed",
+    )  # type: ignore[arg-type]  # fmt: skip
+    return dataclasses.replace(asked, **changes)
+
+
+def answer(**changes: Any) -> Answer:
+    given = Answer(
+        verdict=Verdict.APPROVE, decided_by="paula", decided_at=NOW, expires_at=NOW + timedelta(seconds=300),
+        digest_seen="d" * 64, reason="",
+    )  # type: ignore[arg-type]  # fmt: skip
+    return dataclasses.replace(given, **changes)
+
+
+MAC = Mac(key_id="k", value="0" * 64)
+
+
+def approval(q: Question | None = None, a: Answer | None = None, **changes: Any) -> Approval:
+    row = Approval(
+        question=q or question(), question_mac=MAC, state=ApprovalState.APPROVED, answer=a or answer(), signature=MAC,
+        spent_at=None,
+    )  # fmt: skip
+    return dataclasses.replace(row, **changes)
+
+
+def different(value: Any) -> Any:
+    match value:
+        case RequirementKind():
+            return RequirementKind.CONFIRM
+        case Verdict():
+            return Verdict.DENY
+        case str():
+            return value + "x"
+        case datetime():
+            return value + MICROSECOND
+        case int() | float():
+            return value + 1
+        case bytes():
+            return value + b"x"
+        case tuple():
+            return (*value, "more")
+        case None:
+            return "somebody"
+    raise AssertionError(value)
+
+
+# ---------------------------------------------------------------- what is signed
+
+
+@pytest.mark.req("B043", "B044", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Question)])
+def test_every_field_of_the_question_is_in_both_signatures(name: str) -> None:
+    changed = dataclasses.replace(question(), **{name: different(getattr(question(), name))})
+
+    assert rules.question_form(changed) != rules.question_form(question())
+    assert rules.signed_form(changed, answer()) != rules.signed_form(question(), answer())
+
+
+@pytest.mark.req("B043", "B044", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Answer)])
+def test_every_field_of_the_answer_is_in_its_signature(name: str) -> None:
+    changed = dataclasses.replace(answer(), **{name: different(getattr(answer(), name))})
+
+    assert rules.signed_form(question(), changed) != rules.signed_form(question(), answer())
+
+
+def test_a_question_and_an_answer_are_never_mistaken_for_each_other() -> None:
+    assert rules.question_form(question()) != rules.signed_form(question(), answer())
+    assert rules.question_form(question(reasons=("a", "b"))) != rules.question_form(question(reasons=("a,b",)))
+    assert rules.question_form(question(on_behalf_of=None)) != rules.question_form(question(on_behalf_of="None"))
+
+
+@pytest.mark.req("B049", "B055")
+def test_an_instant_is_spelled_with_its_microseconds_and_must_know_its_zone() -> None:
+    assert rules.instant_text(NOW) == "2026-01-01T12:00:00.000000+00:00"
+    with pytest.raises(ValueError, match="zone"):
+        rules.instant_text(datetime(2026, 1, 1))
+
+
+# ---------------------------------------------------------------- what fits
+
+
+def misfit(row: Approval, call: Call | None = None, *, ask: Ask = ASK, number: int = 0, now: datetime = NOW) -> Any:
+    return rules.misfit(row, call or tool_call(), ask, dispatch_number=number, now=now)
+
+
+def test_an_approval_of_this_very_call_fits() -> None:
+    assert misfit(approval()) is None
+
+
+@pytest.mark.req("B048", "B060", "B061", "H015", "H016", "H018", "H022")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tenant",
+        "environment",
+        "subject",
+        "on_behalf_of",
+        "run_id",
+        "tool",
+        "contract_digest",
+        "argument_digest",
+        "resource",
+        "purpose",
+        "policy_version",
+        "requirement",
+    ],
+)
+def test_a_question_that_differs_in_one_bound_field_does_not_fit(name: str) -> None:
+    asked = question(**{name: different(getattr(question(), name))})
+
+    assert misfit(approval(asked)) is Misfit.OTHER_CALL
+    assert not rules.asks_for(asked, tool_call(), ASK, dispatch_number=0)
+
+
+@pytest.mark.req("B060", "B061", "H016")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"principal": dataclasses.replace(AGENT, subject="other")},
+        {"principal": Principal.agent("agent", tenant="globex")},
+        {"principal": dataclasses.replace(AGENT, environment="staging")},
+        {"principal": dataclasses.replace(AGENT, on_behalf_of=Principal.person("uma", tenant="acme"))},
+        {"run_id": "r2"},
+        {"argument_digest": "e" * 64},
+        {"resource": None},
+    ],
+)
+def test_a_call_that_differs_in_one_bound_field_is_not_authorised(changed: dict[str, Any]) -> None:
+    assert misfit(approval(), tool_call(**changed)) is Misfit.OTHER_CALL
+
+
+@pytest.mark.req("H021")
+@pytest.mark.parametrize("state", [state for state in ApprovalState if state is not ApprovalState.APPROVED])
+def test_only_an_approved_one_authorises(state: ApprovalState) -> None:
+    assert misfit(approval(state=state)) is Misfit.NOT_APPROVED
+    assert misfit(approval(answer=None)) is Misfit.NOT_APPROVED
+    assert misfit(approval(a=answer(verdict=Verdict.DENY))) is Misfit.NOT_APPROVED
+
+
+def test_an_answer_given_to_another_screen_does_not_fit() -> None:
+    assert misfit(approval(a=answer(digest_seen="e" * 64))) is Misfit.OTHER_CALL
+
+
+def test_an_approval_names_its_dispatch() -> None:
+    assert misfit(approval(), number=1) is Misfit.OTHER_DISPATCH
+    assert misfit(approval(question(dispatch_number=1)), number=1) is None
+
+
+@pytest.mark.req("B052", "H019", "B055")
+@pytest.mark.parametrize(("offset", "fits"), [(-MICROSECOND, True), (timedelta(0), False), (MICROSECOND, False)])
+def test_expired_is_at_the_instant_in_any_zone(offset: timedelta, fits: bool) -> None:
+    now = (answer().expires_at + offset).astimezone(timezone(timedelta(hours=8)))
+
+    assert misfit(approval(), now=now) is (None if fits else Misfit.EXPIRED)
+    assert rules.is_overdue(approval(), now=now) is not fits
+
+
+@pytest.mark.req("B053")
+@pytest.mark.parametrize(("seconds", "fits"), [(30.0, True), (30.000001, False), (86_400, False)])
+def test_a_decision_from_the_future_fits_within_30_seconds(seconds: float, fits: bool) -> None:
+    given = answer(decided_at=NOW + timedelta(seconds=seconds), expires_at=NOW + timedelta(days=2))
+
+    assert misfit(approval(a=given)) is (None if fits else Misfit.FROM_THE_FUTURE)
+
+
+@pytest.mark.req("B068")
+def test_a_decision_of_the_last_year_there_is_does_not_fit_and_raises_nothing() -> None:
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+    assert misfit(approval(a=answer(decided_at=end, expires_at=end))) is Misfit.FROM_THE_FUTURE
+
+
+@pytest.mark.parametrize(("offset", "over"), [(-MICROSECOND, False), (timedelta(0), True), (MICROSECOND, True)])
+def test_a_question_is_overdue_at_its_instant(offset: timedelta, over: bool) -> None:
+    waiting = approval(state=ApprovalState.PENDING, answer=None, signature=None)
+
+    assert rules.is_overdue(waiting, now=question().decide_by + offset) is over
+
+
+def test_what_is_closed_is_never_overdue() -> None:
+    far = NOW + timedelta(days=1000)
+    for state in set(ApprovalState) - {ApprovalState.PENDING, ApprovalState.APPROVED}:
+        assert not rules.is_overdue(approval(state=state), now=far)
+
+
+@pytest.mark.parametrize("misfit", list(Misfit))
+def test_alarms_are_the_misfits_of_altered_rows(misfit: Misfit) -> None:
+    assert misfit.is_alarm is (misfit.value.endswith("_forged") or misfit is Misfit.SIGNATURE_MISSING)
+
+
+# ---------------------------------------------------------------- who may decide
+
+
+def person(subject: str = "paula", *scopes: str) -> Principal:
+    return Principal.person(subject, tenant="acme", scopes=scopes)
+
+
+@pytest.mark.req("H017", "H023")
+@pytest.mark.parametrize(
+    ("kind", "who", "answer"),
+    [
+        ("review", person("paula", "approvals.decide"), None),
+        ("review", person("paula"), "scope_missing"),
+        ("review", person("agent", "approvals.decide"), "own_request"),
+        ("review", person("uma", "approvals.decide"), "own_request"),
+        ("review", Principal.agent("paula", tenant="acme", scopes=("approvals.decide",)), "not_a_person"),
+        ("confirm", person("uma"), None),
+        ("confirm", person("agent"), "not_the_requesting_user"),
+        ("confirm", person("paula", "approvals.decide"), "not_the_requesting_user"),
+        ("confirm", Principal.agent("uma", tenant="acme"), "not_a_person"),
+    ],
+)
+def test_who_may_decide(kind: str, who: Principal, answer: str | None) -> None:
+    asked = question(requirement=RequirementKind(kind), on_behalf_of="uma")
+
+    assert rules.why_not_entitled(asked, who) == answer
+
+
+def test_without_a_user_nobody_can_confirm() -> None:
+    asked = question(requirement=RequirementKind.CONFIRM, on_behalf_of=None)
+
+    assert rules.why_not_entitled(asked, person("agent")) == "not_the_requesting_user"
+
+
+def test_the_user_is_at_the_far_end_of_the_delegation() -> None:
+    user = person("uma")
+    service = dataclasses.replace(AGENT, subject="service", on_behalf_of=user)
+
+    assert rules.on_behalf_of(AGENT) is None
+    assert rules.on_behalf_of(dataclasses.replace(AGENT, on_behalf_of=user)) == "uma"
+    assert rules.on_behalf_of(dataclasses.replace(AGENT, on_behalf_of=service)) == "uma"
+
+
+def test_the_transitions_are_the_ones_of_the_design() -> None:
+    pending, approved = ApprovalState.PENDING, ApprovalState.APPROVED
+
+    assert {
+        (pending, approved),
+        (pending, ApprovalState.DENIED),
+        (pending, ApprovalState.EXPIRED),
+        (pending, ApprovalState.WITHDRAWN),
+        (approved, ApprovalState.SPENT),
+        (approved, ApprovalState.EXPIRED),
+        (approved, ApprovalState.REVOKED),
+    } == rules.TRANSITIONS
