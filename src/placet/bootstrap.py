@@ -25,6 +25,7 @@ from placet.engine.gate import Gate
 from placet.engine.herald import Herald
 from placet.engine.keeper import Keeper
 from placet.engine.reconciler import Reconciler
+from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
 from placet.engine.sync import LoopThread, SyncGate
@@ -179,12 +180,14 @@ class Opening:
         owner = processes.own_id()
         chronicle = Chronicle(keys=keys, clock=self._clock)
         transport = PythonTransport(self._registry.tools, meter=meter, grace_seconds=self._settings.grace_seconds)
+        refusals = Refusals(store=store, chronicle=chronicle, policy=self._policy, settings=self._settings)
         dispatcher = Dispatcher(
             registry=self._registry,
             store=store,
             transport=transport,
             chronicle=chronicle,
             herald=herald,
+            refusals=refusals,
             keys=keys,
             clock=self._clock,
             ids=self._ids,
@@ -210,6 +213,7 @@ class Opening:
             transport=transport,
             chronicle=chronicle,
             dispatcher=dispatcher,
+            refusals=refusals,
             approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
             desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
             reconciler=reconciler,

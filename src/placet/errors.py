@@ -268,6 +268,10 @@ class StoreUnavailable(StoreError):
     retryable = True
 
 
+READ_GIVEN_UP = "read_given_up"
+"""The code of a `StoreUnavailable`: recovery, or an earlier try, has completed the read already."""
+
+
 class StoreInDoubt(StoreError):
     """A commit was asked for and its answer was lost; it may have happened."""
 

@@ -132,10 +132,15 @@ class World:
         async def wire(order: str, amount: int, call: placet.CallContext) -> dict[str, int]:
             return await act(call, amount)
 
-        return [pay, top_up, refund, wire]
+        @placet.tool(effect="read")
+        async def look(order: str) -> int:
+            return 7
+
+        return [pay, top_up, refund, wire, look]
 
     async def ask(self, tool: str = "pay", *, call_id: str = "call-1", **how: Any) -> Outcome:
-        proposal = {"call_id": call_id, "tool": tool, "arguments": {"order": "o-1", "amount": 5}}
+        arguments = {"order": "o-1"} if tool == "look" else {"order": "o-1", "amount": 5}
+        proposal = {"call_id": call_id, "tool": tool, "arguments": arguments}
         return await self.gate.submit(proposal, principal=how.pop("principal", AGENT), run="run-1", **how)
 
     async def row(self, key: OperationKey = KEY) -> Effect:
@@ -282,7 +287,6 @@ async def test_a_claim_that_stays_in_doubt_is_unknown_and_heals(world: World, sc
     world.assert_audit_is_whole()
 
 
-@pytest.mark.req("B113")
 async def test_a_claim_in_doubt_spends_its_approval_once(world: World) -> None:
     waiting = await world.ask("refund")
     assert type(waiting) is AwaitingApproval
@@ -370,7 +374,6 @@ async def test_a_settlement_in_doubt_is_repeated_until_the_ledger_says_so(world:
     world.assert_audit_is_whole()
 
 
-@pytest.mark.req("H041", "B125")
 @pytest.mark.case("N02")
 @pytest.mark.parametrize("script", [["applied"] * 3, ["lost"] * 3, ["down"], ["applied", "down"]], ids="-".join)
 async def test_a_settlement_that_stays_in_doubt_is_unknown_and_reaches_the_ledger_later(
@@ -400,6 +403,23 @@ async def test_a_settlement_the_store_refused_for_long_is_made_once_it_serves_ag
             await asyncio.sleep(0)
 
     assert (await world.row()).state is EffectState.COMMITTED
+    world.assert_audit_is_whole()
+
+
+@pytest.mark.parametrize("script", [["down"], ["lost"], ["applied"], ["down"] * 20, ["applied", "down"]], ids="-".join)
+async def test_a_read_that_cannot_be_put_on_record_is_not_shown_and_is_closed_once(
+    world: World, script: list[str]
+) -> None:
+    world.store.script["record"] = ["serves", *script]
+
+    assert type(await world.ask("look")) is Unknown
+
+    async with asyncio.timeout(5):
+        while world.store.script["record"] or world.gate.verify_audit().unpaired:
+            await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not world.gate._dispatcher._late
     world.assert_audit_is_whole()
 
 
@@ -645,6 +665,22 @@ async def test_absent_of_a_remote_that_proves_nothing_is_dispatched_again_by_a_p
     await world.gate.desk.approve(waiting.approval_id, digest=view.digest, by=PERSON)
     assert type(await world.ask("wire")) is Succeeded
     assert world.acted[key] == 2
+    world.assert_audit_is_whole()
+
+
+@pytest.mark.req("H037")
+async def test_a_definite_refusal_after_an_ambiguous_attempt_proves_nothing(world: World) -> None:
+    async def ambiguous_then_rejected(attempt: int) -> None:
+        if attempt == 1:
+            raise ConnectionError
+        raise placet.ToolRejected("No such order.")
+
+    world.behaviour = ambiguous_then_rejected
+
+    assert type(await world.ask("top_up")) is Unknown
+
+    assert world.attempts == [1, 2]
+    assert (await world.row(TOP_UP)).state is EffectState.UNKNOWN
     world.assert_audit_is_whole()
 
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import placet
-from placet import EffectState, Failed, LogSink, Refused, RetryPolicy, Succeeded
+from placet import EffectState, LogSink, Refused, RetryPolicy, Succeeded
 from placet.engine import herald
 from placet.model.audit import AuditEvent, EventKind
 from placet.rules.audit import event_body
@@ -123,7 +123,9 @@ async def test_a_read_is_not_begun_either(open_world: OpenWorld, spy: Spy) -> No
 
     outcome = await world.submit("look", {"word": "x"})
 
-    assert (type(outcome), spy.count, world.words()) == (Failed, 0, ["started", "error"])
+    assert isinstance(outcome, Refused)
+    assert (outcome.code, outcome.reasons, spy.count) == ("boundary_unavailable", ("sink_failed",), 0)
+    assert world.words() == ["started", "error"]
 
 
 @pytest.mark.req("B088", "B113")

@@ -42,7 +42,7 @@ async def test_workers_killed_under_load_act_at_most_once_and_lose_nothing(tmp_p
         assert_audit_is_whole(gate)
 
     acted = place.remote.effects()
-    assert len(acted) > 8 and set(acted.values()) == {1}
+    assert len(acted) >= 8 and set(acted.values()) == {1}
     committed = {f"acme/{effect.operation_key}" for effect in effects if effect.state.is_committed}
     assert committed == set(acted)
     told = SentinelRemote(tmp_path / "answered.jsonl")

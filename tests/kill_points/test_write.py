@@ -37,7 +37,7 @@ from tests.kill_points.actors import (
 )
 
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
-pytestmark = [pytest.mark.req("H042", "H046", "C045", "B139"), pytest.mark.case("H01", "G09")]
+pytestmark = [pytest.mark.req("H042", "H046", "C045"), pytest.mark.case("H01", "G09")]
 
 
 @pytest.fixture
@@ -278,7 +278,6 @@ async def test_dead_around_the_spending_an_approval_carries_one_dispatch_and_no_
 # ---------------------------------------------------------------- reads
 
 
-@pytest.mark.req("B138")
 async def test_a_read_that_died_is_completed_by_recovery(place: Place) -> None:
     dies(place, None, inside="read", tool="balance")
 

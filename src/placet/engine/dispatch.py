@@ -20,9 +20,11 @@ from placet.engine import replies
 from placet.engine.chronicle import Chronicle
 from placet.engine.faults import told
 from placet.engine.herald import Herald
+from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
 from placet.errors import (
+    READ_GIVEN_UP,
     InvalidArguments,
     KeyMaterialError,
     NotSent,
@@ -45,14 +47,11 @@ from placet.model.ledger import (
     Claim,
     ClaimAnswer,
     Claimed,
-    Halted,
     Held,
     MoveAnswer,
     Moved,
     NotMoved,
-    NotYourRun,
     OpenRead,
-    OverBudget,
     Place,
     Recorded,
     Settlement,
@@ -130,6 +129,7 @@ class Dispatcher:
         transport: Transport,
         chronicle: Chronicle,
         herald: Herald,
+        refusals: Refusals,
         keys: Keys,
         clock: Clock,
         ids: IdSource,
@@ -142,6 +142,7 @@ class Dispatcher:
         self._transport = transport
         self._chronicle = chronicle
         self._herald = herald
+        self._refusals = refusals
         self._keys = keys
         self._clock = clock
         self._ids = ids
@@ -343,7 +344,7 @@ class Dispatcher:
             except PlacetError:
                 return False  # the row stays dispatched; its lease runs out and it becomes unknown
             return isinstance(answer, Moved) and answer.effect.state in (state, EffectState.RECONCILED_COMMITTED)
-        self._background(self._insist(dispatch, settlement))
+        self._background(self._insist(lambda: self._settle_open_attempt(dispatch, settlement)))
         return False
 
     async def _settle_open_attempt(self, dispatch: _Dispatch, settlement: Settlement) -> MoveAnswer:
@@ -359,17 +360,18 @@ class Dispatcher:
             self._count_settled(answer.effect.state.value)
         return answer
 
-    async def _insist(self, dispatch: _Dispatch, settlement: Settlement) -> None:
-        """Settle once the store serves again. Until then our signs of life would keep the row from being taken over."""
+    async def _insist(self, verb: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Close an attempt once the store serves again; until then our signs of life would keep others from it."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             await self._clock.sleep(pause)
             pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
             try:
-                await self._settle_open_attempt(dispatch, settlement)
+                await verb()
                 return
-            except StoreError:
-                continue
+            except StoreError as fault:
+                if fault.code == READ_GIVEN_UP:
+                    return
             except PlacetError:
                 return
 
@@ -383,7 +385,7 @@ class Dispatcher:
         opens = OpenRead(owner=self._owner, lease_seconds=self._settings.lease_seconds)
         answer = await self._store.record((started,), step=warrant.step, starts_tool=call.contract.name, opens=opens)
         if not isinstance(answer, Recorded):
-            return await self.step_refused(call, answer)
+            return await self._refusals.step_refused(call, answer)
         dispatch = _Dispatch(
             call=call,
             facts=facts,
@@ -400,10 +402,9 @@ class Dispatcher:
         self.in_flight += 1
         try:
             if not await self._herald.before_dispatch(started):
-                report: Report = Unsent()
-            else:
-                report = await self._read_attempts(dispatch)
-            return await self._read_outcome(dispatch, report)
+                await self._read_outcome(dispatch, Unsent())
+                return replies.refused_call(call, "boundary_unavailable", reasons=("sink_failed",))
+            return await self._read_outcome(dispatch, await self._read_attempts(dispatch))
         finally:
             self.in_flight -= 1
 
@@ -436,26 +437,13 @@ class Dispatcher:
         try:
             await self._store.record((completed,), closes=dispatch.place)
         except StoreError:
+            self._background(self._insist(lambda: self._store.record((completed,), closes=dispatch.place)))
             return replies.unknown(call)  # nothing was changed, but what was read is not on record, so it is not shown
         if broken is not None:
             return replies.failed(call, code="result_broken", words=None)
         if isinstance(report, Returned):
             return replies.succeeded(call, result)
         return self._failure(call, report)
-
-    async def step_refused(self, call: Call, answer: OverBudget | NotYourRun | Halted) -> Outcome:
-        """A run that is used up, somebody else's, or stopped. The refusal itself is always on record."""
-        match answer:
-            case OverBudget():
-                code = "budget_exhausted"
-            case NotYourRun():
-                code = "not_your_run"
-            case Halted():
-                code = "stopped"
-        facts = self._chronicle.of_call(call, None)
-        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
-        await self._store.record(events)
-        return replies.refused_call(call, code)
 
     # ------------------------------------------------------------ one attempt
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from placet.engine import replies
@@ -20,13 +19,15 @@ from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher, InDoubt, Warrant
 from placet.engine.faults import told
 from placet.engine.reconciler import Reconciler
+from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
+from placet.engine.session import Session
 from placet.engine.settings import GateSettings
 from placet.errors import InvalidProposal, MisuseError, PlacetError, ProtocolRejected, StoreError
 from placet.model.approval import Approval
-from placet.model.audit import AuditEvent, AuditOutcome, EventKind
+from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
-from placet.model.contract import MAX_ATTEMPTS_PER_CALL, UNKNOWN_TOOL_LABEL, ApprovalMode, Contract
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
 from placet.model.effect import Effect
 from placet.model.identifiers import CallId, PolicyVersion, RequestId, RunId
@@ -50,17 +51,6 @@ _FIRST_LOOK_SECONDS = 0.005
 _LONGEST_LOOK_SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
-    """What all proposals of one submission share; the server's word, not the model's."""
-
-    principal: Principal
-    run_id: RunId
-    request_id: RequestId
-    caller_key: str | None
-    deadline: float
-
-
 class Gate:
     """Stands between proposals and tools. Use it from one event loop; open it with `placet.open`.
 
@@ -78,6 +68,7 @@ class Gate:
         transport: Transport,
         chronicle: Chronicle,
         dispatcher: Dispatcher,
+        refusals: Refusals,
         approver: Approver,
         desk: Desk,
         reconciler: Reconciler,
@@ -93,6 +84,7 @@ class Gate:
         self._transport = transport
         self._chronicle = chronicle
         self._dispatcher = dispatcher
+        self._refusals = refusals
         self._approver = approver
         self._clock = clock
         self._ids = ids
@@ -216,7 +208,7 @@ class Gate:
 
     # ------------------------------------------------------------ batch
 
-    async def _batch(self, raw: list[object], session: _Session, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
+    async def _batch(self, raw: list[object], session: Session, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
         """The protocol of the whole batch is checked before anything in it runs (B006, B008)."""
         checked, rejected = self._read_all(raw)
         if rejected:
@@ -250,13 +242,13 @@ class Gate:
         return checked, rejected
 
     async def _reject_batch(
-        self, raw: list[object], rejected: dict[int, ProtocolRejected], session: _Session
+        self, raw: list[object], rejected: dict[int, ProtocolRejected], session: Session
     ) -> tuple[Outcome, ...]:
         outcomes: list[Outcome] = []
         for index, item in enumerate(raw):
             call_id, name, attempt = proposals.audit_substitutes(item)
             if index in rejected:
-                outcomes.append(await self._invalid(rejected[index], session, call_id, name, attempt, None))
+                outcomes.append(await self._refusals.invalid(rejected[index], session, call_id, name, attempt, None))
             else:
                 outcomes.append(self._not_run(call_id, name))
         return tuple(outcomes)
@@ -267,21 +259,23 @@ class Gate:
 
     # ------------------------------------------------------------ the path of one call
 
-    async def _one(self, proposal: Proposal, session: _Session) -> Outcome:
+    async def _one(self, proposal: Proposal, session: Session) -> Outcome:
         """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer."""
         if not is_principal(session.principal):
-            return await self._refuse_nobody(proposal, session)
+            return await self._refusals.refuse_nobody(proposal, session, self._contract_of(proposal))
         try:
             call = self._bind(proposal, session)
         except InvalidProposal as error:
             contract = self._contract_of(proposal)
-            return await self._invalid(error, session, proposal.call_id, proposal.tool, proposal.attempt, contract)
+            return await self._refusals.invalid(
+                error, session, proposal.call_id, proposal.tool, proposal.attempt, contract
+            )
         try:
             decision = await self._decide(call)
             self._meter.decided(decision=type(decision).__name__.lower())
             match decision:
                 case Deny():
-                    return await self._refuse(call, decision, "denied", reasons=decision.reasons)
+                    return await self._refusals.refuse(call, decision, "denied", reasons=decision.reasons)
                 case Allow() if not call.is_recorded:
                     return await self._read(call, decision, session)
                 case Allow():
@@ -291,12 +285,12 @@ class Gate:
         except StoreError as fault:
             return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
         except PlacetError as fault:  # clock or keys failed before anything was sent
-            return await self._unavailable(call, fault.code)
+            return await self._refusals.unavailable(call, fault.code)
         except Exception as fault:  # one of our own; after the point of no return the dispatcher answers for itself
             _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
-            return await self._unavailable(call, "internal_fault")
+            return await self._refusals.unavailable(call, "internal_fault")
 
-    def _bind(self, proposal: Proposal, session: _Session) -> Call:
+    def _bind(self, proposal: Proposal, session: Session) -> Call:
         """A proposal becomes a call: exact tool, checked arguments, digest and key.
 
         Raises:
@@ -340,12 +334,12 @@ class Gate:
             return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
         return policy_rules.effective(decision, call)
 
-    async def _read(self, call: Call, decision: Allow, session: _Session) -> Outcome:
+    async def _read(self, call: Call, decision: Allow, session: Session) -> Outcome:
         if not self._transport.has_room(call.contract.name):
-            return await self._refuse(call, decision, "capacity")
+            return await self._refusals.refuse(call, decision, "capacity")
         return await self._dispatcher.read(call, self._warrant(call, decision, session, expected_fence=0))
 
-    async def _ask(self, call: Call, decision: Ask, session: _Session) -> Outcome:
+    async def _ask(self, call: Call, decision: Ask, session: Session) -> Outcome:
         """Deny came first; now the ledger answers; only a new dispatch needs a person.
 
         A read that needs a person is kept in the ledger too, so that its approval is spent once.
@@ -378,19 +372,21 @@ class Gate:
                     facts["approval_id"] = approval.question.approval_id
                     word = AuditOutcome.APPROVAL_REQUIRED
                     events = self._chronicle.pair(facts, word, attempt=call.first_attempt)
-                    await self._record_step(events, call, ask)
+                    await self._refusals.record_step(events, call, ask)
                 return replies.awaiting(call, approval)
             case RefusedBefore(approval=approval):
                 words = approval.answer.reason if approval.answer is not None else None
-                return await self._refuse(call, ask, "approval_denied", reasons=ask.reasons, words=words or None)
+                return await self._refusals.refuse(
+                    call, ask, "approval_denied", reasons=ask.reasons, words=words or None
+                )
             case Suspect(approval=approval, misfit=misfit):
                 facts = self._chronicle.of_call(call, ask)  # nothing of an altered row is repeated but its name
                 facts["approval_id"] = approval.question.approval_id[:200] or "unknown"
                 alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
                 await self._store.record((alarm,))
-                return await self._refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
+                return await self._refusals.refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
             case OverBudget() | NotYourRun() | Halted():
-                return await self._dispatcher.step_refused(call, found)
+                return await self._refusals.step_refused(call, found)
             case Approval():
                 raise AssertionError("an approval is dispatched")
 
@@ -398,14 +394,14 @@ class Gate:
         self,
         call: Call,
         decision: Decision,
-        session: _Session,
+        session: Session,
         *,
         approval: Approval | None = None,
         expected_fence: int = 0,
     ) -> Outcome:
         """Claim and perform; where the row is held, answer from the ledger or try again with the fence it has."""
         if not self._transport.has_room(call.contract.name):
-            return await self._refuse(call, decision, "capacity")
+            return await self._refusals.refuse(call, decision, "capacity")
         while True:
             warrant = self._warrant(call, decision, session, expected_fence=expected_fence, approval=approval)
             claimed = await self._claim_and_perform(call, warrant)
@@ -422,10 +418,12 @@ class Gate:
             else:
                 expected_fence = answer.expected_fence
 
-    async def _ask_again(self, call: Call, decision: Decision, session: _Session) -> Outcome:
+    async def _ask_again(self, call: Call, decision: Decision, session: Session) -> Outcome:
         """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
         if call.contract.approval is ApprovalMode.NEVER:
-            return await self._refuse(call, decision, "denied", reasons=("may_act_twice", "contract_never_asks"))
+            return await self._refusals.refuse(
+                call, decision, "denied", reasons=("may_act_twice", "contract_never_asks")
+            )
         requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
         ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
         return await self._ask(call, ask, session)
@@ -439,16 +437,16 @@ class Gate:
             case Held():
                 return None
             case NotUsable():
-                return await self._refuse(call, warrant.decision, "denied", reasons=("approval_not_usable",))
+                return await self._refusals.refuse(call, warrant.decision, "denied", reasons=("approval_not_usable",))
             case OverBudget() | NotYourRun() | Halted():
-                return await self._dispatcher.step_refused(call, answer)
+                return await self._refusals.step_refused(call, answer)
             case Voided() | InDoubt():
                 return replies.unknown(call)
 
     # ------------------------------------------------------------ what the ledger knows
 
     async def _from_ledger(
-        self, call: Call, decision: Decision, answer: lifecycle.LedgerAnswer, session: _Session
+        self, call: Call, decision: Decision, answer: lifecycle.LedgerAnswer, session: Session
     ) -> Outcome | None:
         """Answer from the record; None when a running operation has ended and the ledger should be asked anew."""
         match answer:
@@ -470,14 +468,14 @@ class Gate:
                 return await self._known(call, decision, session, AuditOutcome.CONFLICT, "in_progress", None)
 
     async def _known(
-        self, call: Call, decision: Decision, session: _Session, word: AuditOutcome, code: str, done: Effect | None
+        self, call: Call, decision: Decision, session: Session, word: AuditOutcome, code: str, done: Effect | None
     ) -> Outcome:
         """Record that a known operation was asked for again, and answer."""
         facts = self._chronicle.of_call(call, decision)
         events = self._chronicle.pair(facts, word, attempt=call.first_attempt, detail=code)
         answer = await self._store.record(events, step=self._step(call, decision, session))
         if not isinstance(answer, Recorded):
-            return await self._dispatcher.step_refused(call, answer)
+            return await self._refusals.step_refused(call, answer)
         match code:
             case "replayed" if done is not None:
                 result, unavailable = self._dispatcher.result_of(call, done)
@@ -495,7 +493,7 @@ class Gate:
         """Details go to the operation's own principal and to holders of `effects.read`; to nobody else (DESIGN 10)."""
         return effect.subject == call.principal.subject or READ_EFFECTS_SCOPE in call.principal.scopes
 
-    async def _ended(self, effect: Effect, session: _Session) -> bool:
+    async def _ended(self, effect: Effect, session: Session) -> bool:
         """Wait, within the caller's patience, for a running operation to leave `dispatched`."""
         pause = _FIRST_LOOK_SECONDS
         while (left := session.deadline - self._clock.monotonic()) > 0:
@@ -506,125 +504,6 @@ class Gate:
             pause = min(pause * 2, _LONGEST_LOOK_SECONDS)
         return False
 
-    # ------------------------------------------------------------ refusals
-
-    async def _refuse(
-        self,
-        call: Call,
-        decision: Decision | None,
-        code: str,
-        *,
-        reasons: tuple[str, ...] = (),
-        words: str | None = None,
-    ) -> Refused:
-        """A recorded refusal. It counts as a step of the run like every proposal."""
-        facts = self._chronicle.of_call(call, decision)
-        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
-        await self._record_step(events, call, decision)
-        return replies.refused_call(call, code, reasons=reasons, words=words)
-
-    async def _unavailable(self, call: Call, reason: str) -> Refused:
-        """placet itself failed before anything was sent. It is on record if the store still takes it."""
-        facts = self._chronicle.of_call(call, None)
-        word = AuditOutcome.DENIED
-        events = self._chronicle.pair(facts, word, attempt=call.first_attempt, detail="boundary_unavailable")
-        with suppress(PlacetError):
-            await self._store.record(events)
-        return replies.refused_call(call, "boundary_unavailable", reasons=(reason,))
-
-    async def _refuse_nobody(self, proposal: Proposal, session: _Session) -> Refused:
-        """Nobody can be made out who acts: nothing is bound, decided or counted for it (B040, B041)."""
-        contract = self._contract_of(proposal)
-        tool = contract.name if contract is not None else "unknown"
-        facts = self._chronicle.of_rejected(
-            session.principal,
-            request_id=session.request_id,
-            run_id=session.run_id,
-            call_id=proposal.call_id,
-            name=proposal.tool,
-            contract=contract,
-        )
-        code, reason = "denied", "principal_malformed"
-        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=proposal.attempt, detail=reason)
-        try:
-            await self._store.record(events)
-        except PlacetError as fault:
-            code, reason = "boundary_unavailable", fault.code
-        return replies.refused(code, call_id=proposal.call_id, tool=tool, reasons=(reason,))
-
-    async def _invalid(
-        self,
-        error: InvalidProposal,
-        session: _Session,
-        call_id: CallId,
-        name: str | None,
-        attempt: int,
-        contract: Contract | None,
-    ) -> Outcome:
-        """A recorded rejection, with substitutes for whatever was not of valid form (B009, B010)."""
-        error_type = (
-            error.error_type
-            if isinstance(error, ProtocolRejected)
-            else _INVALID_TYPES.get(error.code, "ValidationError")
-        )
-        facts = self._chronicle.of_rejected(
-            session.principal,
-            request_id=session.request_id,
-            run_id=session.run_id,
-            call_id=call_id,
-            name=name,
-            contract=contract,
-        )
-        events = self._chronicle.pair(
-            facts, AuditOutcome.VALIDATION, attempt=attempt, detail=error.code, error_type=error_type
-        )
-        tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
-        try:
-            is_within_budget = await self._record_rejection(events, session, call_id)
-        except PlacetError as fault:
-            return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=(fault.code,))
-        if not is_within_budget:
-            return replies.refused("budget_exhausted", call_id=call_id, tool=tool)
-        return replies.invalid(error, call_id=call_id, contract=contract)
-
-    async def _record_rejection(self, events: tuple[AuditEvent, ...], session: _Session, call_id: CallId) -> bool:
-        """Record, and count the step: a malformed proposal is a proposal. False if the run has no step left."""
-        principal = session.principal
-        if not is_principal(principal):
-            await self._store.record(events)
-            return True
-        step = Step(
-            tenant=principal.tenant,
-            run_id=session.run_id,
-            call_id=call_id,
-            subject=principal.subject,
-            policy_version=_version(self._policy),
-            max_steps=self._settings.max_steps,
-        )
-        try:
-            answer = await self._store.record(events, step=step)
-        except StoreError:
-            raise
-        except PlacetError:  # the clock failed; the events stand without it
-            answer = NotYourRun()
-        if not isinstance(answer, Recorded):
-            await self._store.record(events)
-        return not isinstance(answer, OverBudget)
-
-    async def _record_step(self, events: tuple[AuditEvent, ...], call: Call, decision: Decision | None) -> None:
-        version = decision.policy_version if decision is not None else _version(self._policy)
-        step = Step(
-            tenant=call.principal.tenant,
-            run_id=call.run_id,
-            call_id=call.reply_to,
-            subject=call.principal.subject,
-            policy_version=version,
-            max_steps=self._settings.max_steps,
-        )
-        answer = await self._store.record(events, step=step)
-        if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
-            await self._store.record(events)
-
     # ------------------------------------------------------------ small things
 
     def _session(
@@ -634,7 +513,7 @@ class Gate:
         request_id: str | None,
         idempotency_key: str | None,
         timeout_seconds: float | None,
-    ) -> _Session:
+    ) -> Session:
         if not is_identity(run):
             raise MisuseError("run= names the conversation or job: text of 1 to 128 characters.")
         if request_id is not None and not is_identity(request_id):
@@ -645,7 +524,7 @@ class Gate:
         if type(patience) not in (int, float) or not 0 < patience < float("inf"):
             raise MisuseError("timeout_seconds= is a finite number above zero.")
         deadline = self._clock.monotonic() + patience  # where the clock fails, it has passed
-        return _Session(
+        return Session(
             principal=principal,
             run_id=RunId(run),
             request_id=RequestId(request_id or self._ids.new_id("req")),
@@ -657,7 +536,7 @@ class Gate:
         self,
         call: Call,
         decision: Decision,
-        session: _Session,
+        session: Session,
         *,
         expected_fence: int,
         approval: Approval | None = None,
@@ -670,7 +549,7 @@ class Gate:
             deadline=session.deadline,
         )
 
-    def _step(self, call: Call, decision: Decision, session: _Session) -> Step:
+    def _step(self, call: Call, decision: Decision, session: Session) -> Step:
         return Step(
             tenant=call.principal.tenant,
             run_id=session.run_id,
@@ -699,19 +578,8 @@ async def _answer(policy: PolicyEngine, call: Call) -> object:
         return await policy.decide(call)
 
 
-def _version(policy: PolicyEngine) -> PolicyVersion:
-    try:
-        version: object = policy.version
-    except Exception:
-        version = None
-    return PolicyVersion(version if type(version) is str and 0 < len(version) <= 200 else "unavailable")
-
-
 def _is_listed(policy: PolicyEngine, contract: Contract, principal: Principal) -> bool:
     try:
         return policy.is_listed(contract, principal) is True
     except Exception:
         return False
-
-
-_INVALID_TYPES = {"unknown_tool": "UnknownTool", "unknown_tool_version": "UnknownTool"}

@@ -129,6 +129,9 @@ class Journal(Protocol):
 
         With a step, count it; before a tool starts, check stops. `opens`: the last event starts a read that its owner
         will close; `closes`: the place of the started event whose read these events complete.
+
+        Raises:
+            StoreUnavailable: with the code READ_GIVEN_UP, the read to be closed has been completed already.
         """
         ...
 

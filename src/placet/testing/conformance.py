@@ -1178,6 +1178,16 @@ class StoreConformance:
 
         assert await subject.store.record((), step=a_step("call-3", max_steps=2)) == OverBudget()
 
+    async def test_a_wish_is_found_under_any_policy_if_none_is_named(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        old = await pending(subject)
+        subject.clock.advance(1)
+        new = await pending(subject, "apr-2", policy_version=PolicyVersion("policy-2"))
+
+        assert await subject.store.same_ask(the_same_ask(new.question)) == (new,)
+        any_policy = replace(the_same_ask(new.question), policy_version=None)
+        assert await subject.store.same_ask(any_policy) == (new, old)
+
     async def test_an_answered_wish_may_be_asked_again_once_it_is_closed(self, make_store: MakeStore) -> None:
         for state in (ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.REVOKED, ApprovalState.SPENT):
             subject = await make_store()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from placet.errors import NotFound, StoreUnavailable
+from placet.errors import READ_GIVEN_UP, NotFound, StoreUnavailable
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect, EffectState
@@ -223,7 +223,7 @@ def record(
             return refusal
         _count(tables, step, now())
     if closes is not None and not tables.close_read(closes):
-        raise StoreUnavailable("Recovery has given this read up and completed it.", code="read_given_up")
+        raise StoreUnavailable("Recovery has given this read up and completed it.", code=READ_GIVEN_UP)
     place = tables.append(events)
     if opens is not None:
         tables.open_read(place, opens.owner, now() + timedelta(seconds=opens.lease_seconds))
