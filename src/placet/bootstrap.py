@@ -73,7 +73,7 @@ def open_gate(
     key: str | Path | None = None,
     policy: PolicyEngine | None = None,
     settings: GateSettings | None = None,
-    recovery: Recovery = Recovery.AUTOMATIC,
+    recovery: Recovery | str = Recovery.AUTOMATIC,
     sinks: Sequence[AuditSink] = (),
     metrics: CollectorRegistry | None = None,
     clock: Clock | None = None,
@@ -99,12 +99,20 @@ def open_gate(
         key=None if key is None else Path(key),
         policy=policy or Matrix(),
         settings=settings or GateSettings(),
-        recovery=recovery,
+        recovery=_recovery(recovery),
         sinks=tuple(sinks),
         metrics=metrics,
         clock=SystemClock() if clock is None else GuardedClock(clock),
         ids=ids or RandomIds(),
     )
+
+
+def _recovery(value: Recovery | str) -> Recovery:
+    try:
+        return Recovery(value)
+    except ValueError:
+        pass
+    raise MisuseError("recovery= is 'automatic' or 'manual'.")
 
 
 class Opening:

@@ -1041,6 +1041,37 @@ async def test_a_signature_made_with_any_other_key_of_ours_is_refused(open_world
     assert spy.count == 0
 
 
+async def test_sealed_arguments_that_the_digest_does_not_name_are_an_alarm_even_under_good_signatures(
+    open_world: OpenWorld, spy: Spy
+) -> None:
+    from placet.engine.approving import question_binding
+    from placet.ports.keys import KeyPurpose
+    from placet.rules.approvals import question_form, signed_form
+
+    world, waiting = await asked(open_world, spy)
+    await world.approve(waiting)
+    rows = stored(world)
+    (key,) = rows
+    keys: Any = world.gate.desk._keys
+    good = rows[key]
+    assert good.answer is not None
+    bound_to = question_binding("acme", waiting.approval_id)
+    other = dataclasses.replace(
+        good.question, sealed_arguments=keys.seal(b'{"count":1,"word":"evil"}', bound_to=bound_to)
+    )
+    rows[key] = dataclasses.replace(
+        good,
+        question=other,
+        question_mac=keys.mac(KeyPurpose.APPROVAL, question_form(other)),
+        signature=keys.mac(KeyPurpose.APPROVAL, signed_form(other, good.answer)),
+    )
+
+    outcome = await world.submit("write", {"word": "x"})
+
+    assert isinstance(outcome, Refused)
+    assert (outcome.code, outcome.reasons, spy.count) == ("approval_suspect", ("arguments_forged",), 0)
+
+
 async def test_the_words_in_the_audit_never_hold_the_question(open_world: OpenWorld, spy: Spy) -> None:
     world, waiting = await asked(open_world, spy)
     await world.approve(waiting)

@@ -114,7 +114,7 @@ class Reconciler:
     async def settle_by_person(
         self,
         operation_key: str,
-        truth: Truth,
+        truth: Truth | str,
         *,
         by: Principal,
         looked_at: datetime,
@@ -123,6 +123,7 @@ class Reconciler:
         """A person says what became of an unknown effect, from looking at the remote system.
 
         Args:
+            truth: `committed` or `absent`, nothing else.
             looked_at: when the person's look began; "absent" counts only if nothing could still be on its way then.
             reason: a fixed code of the kind of evidence, such as `seen_in_desk`; recorded.
 
@@ -130,6 +131,7 @@ class Reconciler:
             NotFound: no such unknown effect in the person's tenant.
             DecisionRefused: not a person, not entitled, the requester itself saying "absent", or too early for it.
         """
+        truth = _truth(truth)
         if looked_at.tzinfo is None:
             raise MisuseError("looked_at= knows its zone.")
         effect = await self._store.effect(by.tenant, OperationKey(operation_key))
@@ -277,6 +279,15 @@ class Reconciler:
         oldest = max(((now - effect.updated_at).total_seconds() for effect in unknown), default=0.0)
         self._meter.effects_unknown(len(unknown), max(0.0, oldest))
         self._meter.approvals_pending(await self._store.pending_count())
+
+
+def _truth(value: Truth | str) -> Truth:
+    """One of the two words; a slip of the pen must never become the other one."""
+    try:
+        return Truth(value)
+    except ValueError:
+        pass
+    raise MisuseError("truth= is 'committed' or 'absent'.")
 
 
 _REFUSALS = {

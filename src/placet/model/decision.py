@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
+from placet.errors import MisuseError
 from placet.model.identifiers import PolicyVersion
 
 
@@ -30,6 +32,13 @@ class Requirement:
     kind: RequirementKind = RequirementKind.REVIEW
     lifetime_seconds: float = 300.0
     decide_within_seconds: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        if type(self.kind) is not RequirementKind:
+            raise MisuseError("A requirement's kind is a RequirementKind.")
+        for seconds in (self.lifetime_seconds, self.decide_within_seconds):
+            if type(seconds) not in (int, float) or not 0 < seconds < inf:
+                raise MisuseError("A requirement's seconds are finite numbers above zero.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
