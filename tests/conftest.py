@@ -1,6 +1,8 @@
 """What every test may use. Kept light: a fixture here is paid for, or at least read, by all of them."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,15 @@ def shared_data() -> Path:
     if os.environ.get("PLACET_REQUIRE") == "all":
         pytest.fail(f"PLACET_REQUIRE=all, and there is no shared data at {folder}; set PLACET_DATA")
     pytest.skip(f"no shared data at {folder}; set PLACET_DATA")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def children_can_be_interrupted() -> Iterator[None]:
+    """A background job of a shell starts with SIGINT ignored, and every child would inherit that."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

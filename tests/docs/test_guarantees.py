@@ -228,7 +228,7 @@ async def test_g7_absent_counts_only_after_the_quiet_end_and_not_from_the_reques
     clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
     requester = placet.Principal.person("agent", tenant="acme", scopes=("effects.reconcile",))
     manual = placet.Recovery.MANUAL
-    async with placet.open(tools=till.tools(), store=store, clock=clock, recovery=manual) as gate:
+    async with placet.open(tools=till.tools(approval="by_policy"), store=store, clock=clock, recovery=manual) as gate:
         unknown = await gate.submit(proposal(), principal=AGENT, run="r")
         assert type(unknown) is placet.Unknown
         assert unknown.operation_key is not None
@@ -251,6 +251,12 @@ async def test_g7_absent_counts_only_after_the_quiet_end_and_not_from_the_reques
         again = await gate.submit(proposal(), principal=AGENT, run="r")
         assert type(again) is placet.AwaitingApproval
         assert "may_act_twice" in (await gate.desk.show(again.approval_id, by=MARA)).reasons
+
+    # a contract that never asks is refused instead
+    async with placet.open(tools=till.tools(), store=store, clock=clock, recovery=manual) as gate:
+        never = await gate.submit(proposal(), principal=AGENT, run="r")
+        assert type(never) is placet.Refused
+        assert never.reasons == ("may_act_twice", "contract_never_asks")
 
 
 async def test_g8_steps_are_limited_across_reopening(till: Till, store: Path) -> None:

@@ -486,6 +486,16 @@ def raising(error: BaseException) -> Any:
 
 
 ALLOW = Allow(reasons=("fine",), policy_version="v1")  # type: ignore[arg-type]
+
+
+def altered(**values: object) -> Requirement:
+    """A requirement that was changed after it was made, as only a hostile engine would."""
+    requirement = Requirement()
+    for name, value in values.items():
+        object.__setattr__(requirement, name, value)
+    return requirement
+
+
 FAULTS: dict[str, Any] = {
     "raises": raising(RuntimeError("s3cr3t")),
     "raises a cancellation": raising(asyncio.CancelledError("s3cr3t")),
@@ -502,11 +512,11 @@ FAULTS: dict[str, Any] = {
     "allow of no version": Allow(reasons=(), policy_version=None),  # type: ignore[arg-type]
     "allow of a hostile version": Allow(reasons=(), policy_version=Lying("v1")),  # type: ignore[arg-type]
     "ask without a requirement": Ask(reasons=(), policy_version="v1", requirement=None),  # type: ignore[arg-type]
-    "ask of no kind": Ask(reasons=(), policy_version="v1", requirement=Requirement(kind="review")),  # type: ignore[arg-type]
-    "ask for ever": Ask(reasons=(), policy_version="v1", requirement=Requirement(lifetime_seconds=float("inf"))),  # type: ignore[arg-type]
-    "ask for no time": Ask(reasons=(), policy_version="v1", requirement=Requirement(decide_within_seconds=0.0)),  # type: ignore[arg-type]
-    "ask for a negative time": Ask(reasons=(), policy_version="v1", requirement=Requirement(lifetime_seconds=-1.0)),  # type: ignore[arg-type]
-    "ask for nan": Ask(reasons=(), policy_version="v1", requirement=Requirement(lifetime_seconds=float("nan"))),  # type: ignore[arg-type]
+    "ask of no kind": Ask(reasons=(), policy_version="v1", requirement=altered(kind="review")),  # type: ignore[arg-type]
+    "ask for ever": Ask(reasons=(), policy_version="v1", requirement=altered(lifetime_seconds=float("inf"))),  # type: ignore[arg-type]
+    "ask for no time": Ask(reasons=(), policy_version="v1", requirement=altered(decide_within_seconds=0.0)),  # type: ignore[arg-type]
+    "ask for a negative time": Ask(reasons=(), policy_version="v1", requirement=altered(lifetime_seconds=-1.0)),  # type: ignore[arg-type]
+    "ask for nan": Ask(reasons=(), policy_version="v1", requirement=altered(lifetime_seconds=float("nan"))),  # type: ignore[arg-type]
     "ask beyond the calendar": Ask(reasons=(), policy_version="v1", requirement=Requirement(lifetime_seconds=1e300)),  # type: ignore[arg-type]
 }
 

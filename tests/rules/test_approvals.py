@@ -246,6 +246,7 @@ def person(subject: str = "paula", *scopes: str) -> Principal:
         ("review", person("paula"), "scope_missing"),
         ("review", person("agent", "approvals.decide"), "own_request"),
         ("review", person("uma", "approvals.decide"), "own_request"),
+        ("review", person("bea", "approvals.decide"), "own_request"),
         ("review", Principal.agent("paula", tenant="acme", scopes=("approvals.decide",)), "not_a_person"),
         ("confirm", person("uma"), None),
         ("confirm", person("agent"), "not_the_requesting_user"),
@@ -254,7 +255,9 @@ def person(subject: str = "paula", *scopes: str) -> Principal:
     ],
 )
 def test_who_may_decide(kind: str, who: Principal, answer: str | None) -> None:
-    asked = question(requirement=RequirementKind(kind), on_behalf_of="uma")
+    asked = question(
+        requirement=RequirementKind(kind), on_behalf_of="uma", subject='["production", "agent", "bea", "uma"]'
+    )
 
     assert rules.why_not_entitled(asked, who) == answer
 

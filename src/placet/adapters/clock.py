@@ -15,6 +15,9 @@ from placet.errors import BoundaryUnavailable
 from placet.ports.clock import Clock
 from placet.ports.waiting import raise_owed_cancellation
 
+_STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+"""On Linux the ordinary monotonic clock stands still while the host sleeps; deadlines must not."""
+
 
 class SystemClock:
     """This host's clocks."""
@@ -23,7 +26,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_STEADY) if _STEADY is not None else time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -75,15 +75,42 @@ _OF_REFUSALS = {
 
 
 _HINTS = {
+    "already_decided": "placet approvals show ID says who decided. Another decision needs a new ask by the proposer.",
     "approval_expired": "The proposer has to ask again.",
+    "approval_suspect": "Do not use it. Run placet audit verify, and find out who can write the store.",
+    "config_invalid": "Mend placet.toml: placet init writes an example into a new folder.",
+    "in_progress": "Ask again later, unchanged. Do not start it another way.",
+    "looked_in_the_future": "Say when your look began: --looked-at now, or an earlier instant.",
+    "moved_on": "placet effects show KEY says where it stands now.",
+    "not_a_person": "A person listed under [people] in placet.toml has to say it.",
+    "not_the_requesting_user": "The user for whom the agent acts has to confirm it.",
+    "other_digest": "Use the digest that placet approvals show ID prints.",
     "own_request": "Somebody other than the requester has to say it.",
     "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",
+    "store_unavailable": "Nothing was committed. Try again; if it stays so, look at who holds the store's file.",
+    "store_in_doubt": "It may have been committed: look before you repeat it, with placet effects list.",
+    "usage": "See: placet COMMAND --help",
+}
+_OF_KEYS = {
+    "key_missing": (
+        "If the file is there, this user lacks the permission to read it: run placet as the user who owns it. "
+        "Otherwise put it back beside the store, or point --key at it."
+    ),
+    "key_unreadable": "Put the right key file back, from a copy, or point --key at it.",
+    "key_mismatch": "Point --key at the key that was made with this store.",
 }
 
 
 def hint_of(error: errors.PlacetError) -> str:
-    """The next step; the engine's own word first."""
+    """The next step; the engine's own word first, unless it is the one that all key faults share."""
+    if isinstance(error, errors.KeyMaterialError) and error.hint == errors.KeyMaterialError.hint:
+        return _OF_KEYS.get(error.code, error.hint)
     return error.hint or _HINTS.get(error.code, "")
+
+
+def scope_hint(scope: str) -> str:
+    """The next step of somebody who lacks this scope."""
+    return f'An administrator adds "{scope}" to the scopes of your table under [people] in placet.toml.'
 
 
 def exit_of_error(error: errors.PlacetError) -> Exit:
@@ -112,7 +139,8 @@ def exit_of_error(error: errors.PlacetError) -> Exit:
 def exit_of_outcome(outcome: Outcome) -> Exit | None:
     """The exit code of one call; None if it was not reached, which says nothing about the batch.
 
-    An operation that is still running elsewhere counts as unknown: a script must not take it for "not done".
+    The outcome of an operation that is still running elsewhere is unknown too, so far: a script must not take it for
+    "not done".
     """
     match outcome:
         case Succeeded() | Replayed():

@@ -38,7 +38,10 @@ def read_proposals(said: str, tools: Iterable[Tool]) -> list[object]:
     wide = {("arguments", *path) for tool in tools for path in tool.contract.wide_fields}
     lines = [line for line in content.split(b"\n") if line.strip()]
     if not lines:
-        raise UsageProblem("There is no proposal in it: one JSON object per line")
+        raise UsageProblem(
+            "There is no proposal in it: one JSON object per line",
+            hint='Each line is like {"call_id": "c1", "tool": "list_notes", "arguments": {}}',
+        )
     return [_proposal(line, wide) for line in lines]
 
 
@@ -56,11 +59,14 @@ def _content(path: Path, flag: str) -> bytes:
             return _all_of(file, str(path))
     except (OSError, ValueError):
         pass
-    raise UsageProblem(f"{flag}: the file cannot be read: {path}")
+    raise UsageProblem(
+        f"{flag}: the file cannot be read: {path}",
+        hint="Its name counts from the current folder, and this user must be permitted to read it; - is standard input.",
+    )
 
 
 def _all_of(stream: BinaryIO, name: str) -> bytes:
     content = stream.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
-        raise UsageProblem(f"Too large: {name}")
+        raise UsageProblem(f"Too large: {name}", hint="At most 64 MiB are read; split it.")
     return content

@@ -92,11 +92,16 @@ def _read(file: Path) -> dict[str, Any]:
         document = tomllib.loads(raw.decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))  # the rest of the text may repeat the file
-        fault = ConfigProblem(f"{file} is not sound TOML {place[0] if place else ''}".rstrip())
+        fault = ConfigProblem(
+            f"{file} is not sound TOML {place[0] if place else ''}".rstrip(),
+            hint="Mend it there: a table is [people.mara], a text stands in quotes, a list in brackets.",
+        )
     except UnicodeDecodeError:
         fault = ConfigProblem(f"{file} is not UTF-8")
     except OSError:
-        fault = ConfigProblem(f"The project file cannot be read: {file}")
+        fault = ConfigProblem(
+            f"The project file cannot be read: {file}", hint="Give this user permission to read it, or name another."
+        )
     else:
         _refuse_unknown(document, _SECTIONS, "", file)
         return document

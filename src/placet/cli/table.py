@@ -30,7 +30,7 @@ EXIT_MEANINGS: dict[Exit, str] = {
     Exit.NOT_ENTITLED: "not listed under [people], or not entitled",
     Exit.PENDING: "an approval is pending",
     Exit.NOT_APPROVED: "approval denied, expired, or not given",
-    Exit.UNKNOWN: "outcome unknown: do not retry, reconcile",
+    Exit.UNKNOWN: "outcome unknown: do not retry, reconcile; or still running elsewhere: ask again later",
     Exit.INVALID: "rejected by validation",
     Exit.AUDIT_BROKEN: "the audit chain is broken",
     Exit.INTERRUPTED: "interrupted",
@@ -86,6 +86,7 @@ COMMANDS: dict[str, Entry] = {
             show="Show exactly what will run.",
             approve="Sign that exactly this call may run, once. Nothing runs now.",
             deny="Refuse the call; the reason goes back to the proposer.",
+            withdraw="Take back a question, or an approval that was not used yet.",
         ),
         _entry(
             "effects",

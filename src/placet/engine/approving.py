@@ -138,7 +138,7 @@ class Approver:
             approval_id=approval_id,
             tenant=call.principal.tenant,
             environment=call.principal.environment,
-            subject=call.principal.subject,
+            subject=call.principal.identity,
             on_behalf_of=rules.on_behalf_of(call.principal),
             request_id=call.request_id,
             run_id=call.run_id,
@@ -182,7 +182,7 @@ class Approver:
         is_named = call.operation_key != operations.call_key(call.run_id, call.call_id)
         return SameAsk(
             tenant=call.principal.tenant,
-            subject=call.principal.subject,
+            subject=call.principal.identity,
             run_id=call.run_id,
             tool=call.contract.name,
             argument_digest=call.argument_digest,

@@ -14,7 +14,7 @@ from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Ask, Decision, Deny
 from placet.model.effect import Effect
 from placet.model.json import JsonValue
-from placet.model.principal import Principal
+from placet.model.principal import Principal, subjects_of
 from placet.ports.clock import Clock
 from placet.ports.keys import KeyPurpose, Keys
 from placet.rules.approvals import on_behalf_of
@@ -107,7 +107,7 @@ class Chronicle:
         """The fields of an event about a ledger row whose call is long gone."""
         return {
             "tenant": effect.tenant,
-            "subject": effect.subject,
+            "subject": subjects_of(effect.subject)[0],
             "key_id": self._key_id,
             "run_id": effect.run_id,
             "call_id": effect.call_id,
@@ -125,7 +125,7 @@ class Chronicle:
         """The fields of an event about an approval. The subject is the requester."""
         return {
             "tenant": question.tenant,
-            "subject": question.subject,
+            "subject": subjects_of(question.subject)[0],
             "key_id": self._key_id,
             "on_behalf_of": question.on_behalf_of,
             "environment": question.environment,

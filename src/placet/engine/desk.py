@@ -17,7 +17,7 @@ from placet.model.approval import Answer, Approval, ApprovalState, Verdict
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.identifiers import ApprovalId, Digest
 from placet.model.json import JsonObject
-from placet.model.principal import Principal, Standing
+from placet.model.principal import Principal, Standing, subjects_of
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
@@ -165,7 +165,7 @@ class Desk:
         await self._may_look(by)
         approval = await self._verified(approval_id, by)
         answer = approval.answer
-        own = by.subject in (approval.question.subject, approval.question.on_behalf_of)
+        own = by.subject in subjects_of(approval.question.subject)
         if not own and DECIDE_SCOPE not in by.scopes and (answer is None or answer.decided_by != by.subject):
             raise await self._refusal(approval, by, "scope_missing", "This principal may not withdraw this approval.")
         state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
@@ -243,7 +243,7 @@ class Desk:
             masked=masked,
             digest=question.argument_digest,
             resource=operations.readable(question.resource) if question.resource is not None else None,
-            requested_by=question.subject,
+            requested_by=subjects_of(question.subject)[0],
             on_behalf_of=question.on_behalf_of,
             run_id=question.run_id,
             reasons=question.reasons,

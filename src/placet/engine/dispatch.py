@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any
 
@@ -112,6 +112,7 @@ class _Dispatch:
     attempt: int
     first_submitted: float
     submitted: float
+    submitted_at: datetime
     window: float
     deadline: float
     began: float = 0.0
@@ -150,6 +151,7 @@ class Dispatcher:
         self._owner = owner
         self._count_settled = count_settled
         self._late: set[asyncio.Task[None]] = set()
+        self._performing: set[Token] = set()
         self.in_flight = 0
 
     # ------------------------------------------------------------ recorded operations
@@ -172,6 +174,7 @@ class Dispatcher:
             attempt=call.first_attempt,
             first_submitted=self._clock.monotonic(),
             submitted=self._clock.monotonic(),
+            submitted_at=self._instant(),
             window=self._window(call, warrant.deadline),
             deadline=warrant.deadline,
         )
@@ -208,6 +211,7 @@ class Dispatcher:
     async def perform(self, dispatch: _Dispatch) -> Outcome:
         """Run a claimed call to its outcome. The effect is dispatched; whatever happens now is settled."""
         self.in_flight += 1
+        self._performing.add(dispatch.token)
         try:
             if not await self._herald.before_dispatch(dispatch.started):
                 return await self._settle_unsent(dispatch)
@@ -218,7 +222,12 @@ class Dispatcher:
             await self._write(dispatch, EffectState.UNKNOWN, "internal_fault", _OUR_FAULT)
             return replies.unknown(dispatch.call)
         finally:
+            self._performing.discard(dispatch.token)
             self.in_flight -= 1
+
+    def is_performing(self, effect: Effect) -> bool:
+        """Whether this very process is at work on the row; its own recovery then leaves it alone."""
+        return effect.token in self._performing
 
     async def _attempts(self, dispatch: _Dispatch) -> tuple[Report, bool]:
         """Attempt until something is certain, patience ends, or the ledger says stop."""
@@ -239,7 +248,7 @@ class Dispatcher:
         call = dispatch.call
         closing = self._closing(dispatch, report)
         opening = self._chronicle.started(dispatch.facts, attempt=dispatch.attempt + 1, fence=dispatch.fence)
-        submitted = self._clock.monotonic()
+        submitted, submitted_at = self._clock.monotonic(), self._instant()
         window = self._window(call, dispatch.deadline)
         turn = Turn(
             tenant=call.principal.tenant,
@@ -263,7 +272,7 @@ class Dispatcher:
             dispatch.attempt += 1
             dispatch.started = opening
             dispatch.began = dispatch.submitted = submitted
-            dispatch.window = window
+            dispatch.submitted_at, dispatch.window = submitted_at, window
             return True
         return False
 
@@ -396,6 +405,7 @@ class Dispatcher:
             attempt=attempt,
             first_submitted=self._clock.monotonic(),
             submitted=self._clock.monotonic(),
+            submitted_at=self._instant(),
             window=self._window(call, warrant.deadline),
             deadline=warrant.deadline,
         )
@@ -424,6 +434,7 @@ class Dispatcher:
             dispatch.place = answer.place if isinstance(answer, Recorded) else dispatch.place
             dispatch.attempt += 1
             dispatch.began = dispatch.submitted = self._clock.monotonic()
+            dispatch.submitted_at = self._instant()
             dispatch.window = self._window(dispatch.call, dispatch.deadline)
             if not await self._herald.before_dispatch(opening):
                 return Unsent()
@@ -455,9 +466,8 @@ class Dispatcher:
         remaining = last_send - dispatch.began
         if not 0.0 < remaining < inf or await takes_owed_cancellation():
             return Unsent()
-        try:
-            deadline_at = self._chronicle.now() + timedelta(seconds=remaining)
-        except PlacetError:  # the clock failed, and nothing has been sent
+        last_send_at = dispatch.submitted_at + timedelta(seconds=dispatch.window)
+        if not self._may_send(last_send, last_send_at):
             return Unsent()
         context = CallContext(
             tenant=call.principal.tenant,
@@ -466,9 +476,9 @@ class Dispatcher:
             call_id=call.call_id,
             operation_key=call.operation_key,
             attempt=dispatch.attempt,
-            deadline_at=deadline_at,
+            deadline_at=last_send_at,
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
-            _guard=lambda: _guard(self._clock.monotonic() < last_send),
+            _guard=lambda: _guard(self._may_send(last_send, last_send_at)),
         )
         attempt = dispatch.attempt
         try:
@@ -480,6 +490,20 @@ class Dispatcher:
             )
         except Exception:  # a transport may not raise; if one does, what it did is unknown
             return _OUR_FAULT
+
+    def _instant(self) -> datetime:
+        """Now; or, where the clock fails, an instant so long ago that nothing may be sent."""
+        try:
+            return self._chronicle.now()
+        except PlacetError:
+            return datetime.min.replace(tzinfo=UTC)
+
+    def _may_send(self, last_send: float, last_send_at: datetime) -> bool:
+        """Whether a first byte may leave, by both clocks: one may stand still while the host sleeps, one may be set."""
+        try:
+            return self._clock.monotonic() < last_send and self._chronicle.now() < last_send_at
+        except PlacetError:  # a clock that fails says nothing
+            return False
 
     def _hear(self, dispatch: _Dispatch, report: Report, attempt: int | None = None) -> None:
         """A word that came too late: evidence for the ledger, in a task of its own."""
@@ -640,7 +664,7 @@ class Dispatcher:
             argument_digest=call.argument_digest,
             run_id=call.run_id,
             call_id=call.call_id,
-            subject=call.principal.subject,
+            subject=call.principal.identity,
             policy_version=warrant.decision.policy_version,
             decision=str(dispatch.facts["decision"]),
             sealed_arguments=self._keys.seal(

@@ -491,7 +491,7 @@ class Gate:
 
     def _may_know(self, call: Call, effect: Effect) -> bool:
         """Details go to the operation's own principal and to holders of `effects.read`; to nobody else (DESIGN 10)."""
-        return effect.subject == call.principal.subject or READ_EFFECTS_SCOPE in call.principal.scopes
+        return effect.subject == call.principal.identity or READ_EFFECTS_SCOPE in call.principal.scopes
 
     async def _ended(self, effect: Effect, session: Session) -> bool:
         """Wait, within the caller's patience, for a running operation to leave `dispatched`."""
@@ -554,7 +554,7 @@ class Gate:
             tenant=call.principal.tenant,
             run_id=session.run_id,
             call_id=call.reply_to,
-            subject=call.principal.subject,
+            subject=call.principal.identity,
             policy_version=decision.policy_version,
             max_steps=self._settings.max_steps,
         )

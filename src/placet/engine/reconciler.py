@@ -20,7 +20,7 @@ from placet.model.context import Absent, CannotTell, Found, ProbeContext
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import Digest, OperationKey
 from placet.model.ledger import MoveAnswer, Moved, NotMoved, Reconciliation
-from placet.model.principal import Principal, Standing
+from placet.model.principal import Principal, Standing, subjects_of
 from placet.ports.clock import IdSource
 from placet.ports.keys import Keys
 from placet.ports.liveness import Liveness
@@ -142,7 +142,7 @@ class Reconciler:
             raise await self._refusal(effect, by, "not_a_person")
         if RECONCILE_SCOPE not in by.scopes:
             raise await self._refusal(effect, by, "scope_missing")
-        if truth is Truth.ABSENT and by.subject == effect.subject:
+        if truth is Truth.ABSENT and by.subject in subjects_of(effect.subject):
             raise await self._refusal(effect, by, "own_request")
         state = EffectState.RECONCILED_COMMITTED if truth is Truth.COMMITTED else EffectState.RECONCILED_ABSENT
         answer = await self._write(effect, state, looked_at, reason, None, None, by=by)
@@ -156,7 +156,7 @@ class Reconciler:
         """Effects of the principal's tenant: its own, or all with the scope `effects.read`."""
         found = await self._store.effects(tenant=by.tenant, states=states, limit=limit)
         sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
-        return tuple(effect for effect in found if sees_all or effect.subject == by.subject)
+        return tuple(effect for effect in found if sees_all or by.subject in subjects_of(effect.subject))
 
     def quiet_end(self, effect: Effect) -> datetime | None:
         """From when on "absent" can be believed; None while the attempt may still be going on."""

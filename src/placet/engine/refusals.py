@@ -123,7 +123,7 @@ class Refusals:
             tenant=principal.tenant,
             run_id=session.run_id,
             call_id=call_id,
-            subject=principal.subject,
+            subject=principal.identity,
             policy_version=_version(self._policy),
             max_steps=self._settings.max_steps,
         )
@@ -143,7 +143,7 @@ class Refusals:
             tenant=call.principal.tenant,
             run_id=call.run_id,
             call_id=call.reply_to,
-            subject=call.principal.subject,
+            subject=call.principal.identity,
             policy_version=version,
             max_steps=self._settings.max_steps,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf
 
 from placet.errors import MisuseError
 from placet.model.identifiers import Digest
@@ -109,9 +108,6 @@ class Remote:
     def __post_init__(self) -> None:
         if type(self.honours_key) is not bool or type(self.refuses_late) is not bool:
             raise MisuseError("Remote's honours_key and refuses_late are True or False.")
-        for seconds in (self.key_retention_seconds, self.arrival_bound_seconds):
-            if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < inf):
-                raise MisuseError("Remote's seconds are finite numbers, not negative.")
 
     @property
     def proves_absence(self) -> bool:

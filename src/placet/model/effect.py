@@ -37,7 +37,8 @@ class Effect:
     """What the ledger knows of one operation. All instants are the store's clock, UTC.
 
     Attributes:
-        subject: whose operation it is; only this principal, or one with `effects.read`, learns details.
+        subject: whose operation it is, a `Principal.identity`; only this principal, or one with `effects.read`,
+            learns details.
         fence: dispatch number; every change compares it, so a stale owner changes nothing.
         attempts: attempts opened in all dispatches.
         attempt: number of the attempt now or last open.

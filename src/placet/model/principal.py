@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Self, TypeGuard
 from placet.errors import MisuseError
 
 MAX_IDENTITY_CHARACTERS = 128
+DEFAULT_ENVIRONMENT = "production"
 MAX_LINKS = 8
 """Hands a delegation may pass through, the acting one included."""
 
@@ -51,7 +53,7 @@ class Principal:
     tenant: str
     roles: frozenset[Role] = frozenset({Role.VIEWER})
     scopes: frozenset[str] = frozenset()
-    environment: str = "production"
+    environment: str = DEFAULT_ENVIRONMENT
     on_behalf_of: Principal | None = None
     standing: Standing = Standing.AGENT
 
@@ -90,6 +92,21 @@ class Principal:
             return True
         return type(giver) is Principal and is_identity(giver.tenant) and is_identity(giver.environment)
 
+    @property
+    def identity(self) -> str:
+        """Who this is in every respect that makes it somebody else: environment, subject and all it acts for.
+
+        An agent acting for Alice is not the same agent acting for Bob, and staging is not production. The plain
+        subject for whoever acts for itself in production; otherwise a JSON list, so that no two share one.
+        """
+        links = [self.subject]
+        giver = self.on_behalf_of
+        while giver is not None:
+            links.append(giver.subject)
+            giver = giver.on_behalf_of
+        is_plain = len(links) == 1 and self.environment == DEFAULT_ENVIRONMENT and not self.subject.startswith("[")
+        return self.subject if is_plain else json.dumps([self.environment, *links], ensure_ascii=False)
+
     @classmethod
     def agent(
         cls,
@@ -98,7 +115,7 @@ class Principal:
         tenant: str,
         roles: Iterable[str] = (),
         scopes: Iterable[str] = (),
-        environment: str = "production",
+        environment: str = DEFAULT_ENVIRONMENT,
         on_behalf_of: Principal | None = None,
     ) -> Self:
         """An agent or service; it may propose and never decides."""
@@ -120,7 +137,7 @@ class Principal:
         tenant: str,
         roles: Iterable[str] = (),
         scopes: Iterable[str] = (),
-        environment: str = "production",
+        environment: str = DEFAULT_ENVIRONMENT,
     ) -> Self:
         """A human who signed in; may decide approvals it is entitled to."""
         return cls(
@@ -131,6 +148,16 @@ class Principal:
             environment=environment,
             standing=Standing.PERSON,
         )
+
+
+def subjects_of(identity: str) -> tuple[str, ...]:
+    """Everybody in an identity: who acts, then whom it acts for, the far end last."""
+    if not identity.startswith("["):
+        return (identity,)
+    try:
+        return tuple(str(link) for link in json.loads(identity)[1:]) or (identity,)
+    except (ValueError, TypeError):
+        return (identity,)
 
 
 def is_principal(value: object) -> TypeGuard[Principal]:

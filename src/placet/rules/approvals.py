@@ -12,7 +12,7 @@ from enum import StrEnum
 from placet.model.approval import Answer, Approval, ApprovalState, Question, Verdict
 from placet.model.call import Call
 from placet.model.decision import Ask, RequirementKind
-from placet.model.principal import Principal, Standing
+from placet.model.principal import Principal, Standing, subjects_of
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.policy import DECIDE_SCOPE
 
@@ -152,7 +152,7 @@ def _is_of_call(question: Question, call: Call, ask: Ask) -> bool:
     return (
         question.tenant == call.principal.tenant
         and question.environment == call.principal.environment
-        and question.subject == call.principal.subject
+        and question.subject == call.principal.identity
         and question.on_behalf_of == on_behalf_of(call.principal)
         and question.run_id == call.run_id
         and question.tool == call.contract.name
@@ -179,15 +179,17 @@ def is_overdue(approval: Approval, *, now: datetime) -> bool:
 def why_not_entitled(question: Question, person: Principal) -> str | None:
     """Why this principal may not decide the question; None if it may. Asked when deciding.
 
-    Separation of duty: a review is never given by the requester or whoever the requester acts for.
+    Separation of duty: a review is never given by the requester or anybody the requester acts for.
     """
     if person.standing is not Standing.PERSON:
         return "not_a_person"
+    if person.environment != question.environment:
+        return "other_environment"
     match question.requirement:
         case RequirementKind.CONFIRM:
             return None if person.subject == question.on_behalf_of else "not_the_requesting_user"
         case RequirementKind.REVIEW:
-            if person.subject in (question.subject, question.on_behalf_of):
+            if person.subject in subjects_of(question.subject):
                 return "own_request"
             return None if DECIDE_SCOPE in person.scopes else "scope_missing"
 

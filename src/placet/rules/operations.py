@@ -12,7 +12,7 @@ from placet.errors import InvalidArguments
 from placet.model.contract import Contract, KeyTemplate
 from placet.model.identifiers import CallId, Digest, OperationKey, RunId
 from placet.model.json import JsonObject
-from placet.model.principal import Principal
+from placet.model.principal import DEFAULT_ENVIRONMENT, Principal
 from placet.rules.canonical import sha256_hex
 
 MAX_KEY_CHARACTERS = 200
@@ -49,10 +49,16 @@ def operation_key(
     Source: DESIGN section 10; C033, H030.
     """
     if contract.operation_key is not None:
-        return _encode("business", contract.operation_key.text, *_field_values(contract.operation_key, arguments))
+        values = _field_values(contract.operation_key, arguments)
+        return _encode(_kind("business", principal), contract.operation_key.text, *values)
     if caller_key is not None:
-        return _encode("caller", principal.subject, caller_key)
+        return _encode(_kind("caller", principal), principal.identity, caller_key)
     return call_key(run_id, call_id)
+
+
+def _kind(word: str, principal: Principal) -> str:
+    """What was done in staging has not been done in production: other environments have kinds of their own."""
+    return word if principal.environment == DEFAULT_ENVIRONMENT else f"{word}@{principal.environment}"
 
 
 def call_key(run_id: RunId, call_id: CallId) -> OperationKey:

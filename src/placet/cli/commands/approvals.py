@@ -9,23 +9,25 @@ from __future__ import annotations
 import re
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placet.cli.failing import ContractUnavailable, Declined, UsageProblem
+from placet.cli.failing import ContractUnavailable, Declined, UsageProblem, scope_hint
 from placet.cli.project import checked, finish, is_text, open_project, person, require_store, tools_if_loadable
 from placet.cli.screen import Column, instant_data, shown, time_left, value_lines
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
-from placet.errors import DecisionRefused
+from placet.errors import DecisionRefused, NotFound
 from placet.model.approval import ApprovalState
 from placet.model.contract import EffectClass, Risk
 from placet.model.principal import Principal
+from placet.rules.policy import DECIDE_SCOPE
 
 if TYPE_CHECKING:
     from placet.rules.contracts import Tool
@@ -92,7 +94,8 @@ def list_approvals(
 @with_session
 def show_approval(session: Session, approval_id: _Id) -> Exit:
     by, tools = _surroundings(session)
-    _show(session, finish(_shown(session, by, tools, approval_id)))
+    with _next_steps(approval_id):
+        _show(session, finish(_shown(session, by, tools, approval_id)))
     return Exit.OK
 
 
@@ -119,7 +122,8 @@ def approve(
         raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(approval_id))
     _check_reason(reason)
     by, tools = _surroundings(session)
-    seen = finish(_shown(session, by, tools, approval_id))
+    with _next_steps(approval_id):
+        seen = finish(_shown(session, by, tools, approval_id))
     if not seen.has_contract:
         raise ContractUnavailable(
             f"The contract of {seen.view.tool!r} is not known here, so its arguments cannot be shown in full",
@@ -128,15 +132,17 @@ def approve(
     view = seen.view
     is_open = view.state is ApprovalState.PENDING and view.why_not is None
     if digest is None and is_open:
+        _show(session, seen)
         if _is_grave(view):
             raise UsageProblem(
-                f"A call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX", hint=_how_to_see(approval_id)
+                f"Nothing was approved: a call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX",
+                hint=f"If exactly this may run: {_how_to_approve(view)}",
             )
-        _show(session, seen)
         _ask(session)
     # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
     carried = view.digest if digest is None or view.digest.startswith(digest) else digest
-    return _decide(session, by, tools, approval_id, carried, reason)
+    with _next_steps(approval_id):
+        return _decide(session, by, tools, approval_id, carried, reason)
 
 
 @app.command("deny", help=_verbs["deny"], epilog=epilog())
@@ -148,7 +154,17 @@ def deny(
 ) -> Exit:
     _check_reason(reason)
     by, tools = _surroundings(session)
-    _report(session, finish(_denied(session, by, tools, approval_id, reason)), "denied")
+    with _next_steps(approval_id):
+        _report(session, finish(_denied(session, by, tools, approval_id, reason)), "denied")
+    return Exit.OK
+
+
+@app.command("withdraw", help=_verbs["withdraw"], epilog=epilog())
+@with_session
+def withdraw(session: Session, approval_id: _Id) -> Exit:
+    by, tools = _surroundings(session)
+    with _next_steps(approval_id):
+        _report(session, finish(_withdrawn(session, by, tools, approval_id)), "withdrawn")
     return Exit.OK
 
 
@@ -192,12 +208,36 @@ async def _denied(session: Session, by: Principal, tools: Sequence[Tool], approv
         return _seen(view, await gate.store.now(), tools)
 
 
+async def _withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> _Seen:
+    async with open_project(session.settings, tools) as gate:
+        view = await gate.desk.withdraw(_as_id(approval_id), by=by)
+        return _seen(view, await gate.store.now(), tools)
+
+
+@contextmanager
+def _next_steps(approval_id: str) -> Iterator[None]:
+    """What goes wrong in here is told with a next step about this approval."""
+    try:
+        yield
+    except NotFound as error:
+        error.hint = error.hint or "placet approvals list --state all"
+        raise
+    except DecisionRefused as error:
+        see = _how_to_see(approval_id)
+        steps = {
+            "other_digest": f"The digest is the one that {see} prints; its first 8 digits are enough.",
+            "already_decided": f"{see} says who decided. Another decision needs a new ask by the proposer.",
+            "not_approved": f"{see} says who decided, and why. The proposer has to ask anew.",
+            "scope_missing": scope_hint(DECIDE_SCOPE),
+        }
+        error.hint = error.hint or steps.get(error.code, "")
+        raise
+
+
 def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str) -> Exit:
     try:
         seen = finish(_approved(session, by, tools, approval_id, digest, reason))
     except DecisionRefused as error:
-        if error.code == "other_digest":
-            error.hint = _how_to_see(approval_id)
         if error.code != "already_decided":
             raise
         refusal = error
@@ -249,13 +289,22 @@ def _how_to_see(approval_id: str) -> str:
     return f"placet approvals show {approval_id}"
 
 
+def _how_to_approve(view: ApprovalView) -> str:
+    return f"placet approvals approve {shown(view.approval_id)} --digest {view.digest[:12]}"
+
+
 def _is_prefix(value: str) -> bool:
     return _PREFIX.fullmatch(value) is not None
 
 
 def _check_reason(reason: str) -> None:
-    what = f"--reason is text of at most {MAX_REASON_CHARACTERS} characters"
-    checked(reason, what, lambda text: is_text(text) and len(text) <= MAX_REASON_CHARACTERS)
+    if not is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
+        raise UsageProblem(
+            f"--reason is text of at most {MAX_REASON_CHARACTERS} characters",
+            hint=f"It has {len(reason)} characters: say it shorter, and keep the rest elsewhere."
+            if is_text(reason)
+            else "It holds bytes that are no UTF-8.",
+        )
 
 
 def _states(said: Sequence[str]) -> tuple[ApprovalState, ...]:
@@ -312,8 +361,7 @@ def _show(session: Session, seen: _Seen) -> None:
 
 
 def _how_to_decide(view: ApprovalView) -> str:
-    own = shown(view.approval_id)
-    return f"placet approvals approve {own} --digest {view.digest[:12]}, or: placet approvals deny {own} --reason TEXT"
+    return f"{_how_to_approve(view)}, or: placet approvals deny {shown(view.approval_id)} --reason TEXT"
 
 
 def _report(session: Session, seen: _Seen, verb: str) -> None:
@@ -328,6 +376,10 @@ def _report(session: Session, seen: _Seen, verb: str) -> None:
         for line in value_lines(view.arguments):
             screen.line(f"  {line}")
         screen.talk(f"Nothing ran. The proposer may run exactly this, once, until {screen.instant(view.expires_at)}.")
+    if verb == "withdrawn":
+        is_revoked = view.state is ApprovalState.REVOKED
+        what = "The approval can no longer be used" if is_revoked else "The question can no longer be decided"
+        screen.talk(f"{what}. The proposer may ask anew.")
 
 
 def _seconds_left(seen: _Seen) -> float | None:

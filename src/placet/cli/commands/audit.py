@@ -106,6 +106,7 @@ def verify(
     print_anchor: Annotated[
         bool, typer.Option("--print-anchor", help="Print only the heads, as JSON, to keep outside; none if broken.")
     ] = False,
+    with_heads: Annotated[bool, typer.Option("--heads", help="List the newest heads as well.")] = False,
 ) -> Exit:
     anchors = _read_anchor(Path(anchor)) if anchor is not None else None
     settings = session.settings
@@ -128,6 +129,7 @@ def verify(
         )
         for each in report.breaks:
             screen.line(f"break  {shown(each.writer)}  {each.sequence}  {each.problem}")
+    if screen.is_text and with_heads and not (print_anchor and report.holds):
         for head in heads[-_HEADS_SHOWN:]:
             screen.line(f"head  {shown(head.writer)}  {head.sequence}  {shown(head.link)}")
         if len(heads) > _HEADS_SHOWN:
@@ -135,7 +137,8 @@ def verify(
     if not report.holds:
         screen.warn("placet: the audit does not hold. Stop all writers, keep the file, compare with a kept anchor.")
         return Exit.AUDIT_BROKEN
-    screen.talk("Keep the heads outside: placet audit verify --print-anchor > anchor.json")
+    if not print_anchor:
+        screen.talk("Keep the heads outside: placet audit verify --print-anchor > anchor.json")
     return Exit.OK
 
 
@@ -170,7 +173,10 @@ def _read_anchor(path: Path) -> Anchors:
             return {str(writer): _head(head) for writer, head in document["heads"].items()}
     except (InvalidArguments, OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise UsageProblem(f"--anchor: this is not an anchor that --print-anchor wrote: {path}")
+    raise UsageProblem(
+        f"--anchor: this is not an anchor that --print-anchor wrote: {path}",
+        hint="While the audit holds, make one: placet audit verify --print-anchor > anchor.json",
+    )
 
 
 def _head(head: Any) -> tuple[int, str]:

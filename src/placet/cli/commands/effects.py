@@ -20,7 +20,7 @@ from placet.engine.reconciler import RecoveryReport, Truth
 from placet.errors import DecisionRefused, NotFound
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey
-from placet.model.principal import Principal
+from placet.model.principal import Principal, subjects_of
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ async def _visible(gate: Gate, by: Principal, key: str) -> Effect:
     """
     effect = await gate.store.effect(by.tenant, _as_key(key))
     sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
-    if effect is None or not (sees_all or effect.subject == by.subject):
+    if effect is None or not (sees_all or by.subject in subjects_of(effect.subject)):
         raise NotFound("There is no such effect in your tenant", hint="placet effects list")
     return effect
 
