@@ -21,12 +21,14 @@ from typing import Any, cast
 
 from placet import errors
 from placet.adapters.transports import python as python_transport
+from placet.cli import failing
+from placet.cli.table import EXIT_MEANINGS, Exit
 from placet.engine import desk, reconciler, replies
 from placet.engine.settings import GateSettings
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
 from placet.model.outcome import RETRYABLE_CODES
-from placet.rules import approvals, operations, proposals
+from placet.rules import approvals, operations, policy, proposals
 from placet.rules.contracts import tool
 from placet.rules.decoding import DecodingLimits
 
@@ -113,6 +115,7 @@ def hint_table() -> str:
 _NOT_ENTITLED = {
     "not_a_person": "Only a person's own sign-in decides; a credential that proposes never does.",
     "not_the_requesting_user": "Only the user for whom the agent acts may confirm it.",
+    "other_environment": "The call belongs to another environment than the person's sign-in.",
     "own_request": "Who asked, or on whose behalf it was asked, does not review it.",
     "scope_missing": "The person lacks the scope `approvals.decide`.",
 }
@@ -129,8 +132,46 @@ def decision_table() -> str:
 
 
 def argument_reasons() -> str:
-    names = sorted(_constants_of("InvalidArguments"))
+    names = sorted(_constants_of("InvalidArguments") | _reasons_handed_on())
     return "`" + "`, `".join(names) + "`."
+
+
+# ---------------------------------------------------------------- the command line
+
+_OF_COMMANDS = {
+    "config_missing": (Exit.USAGE, "There is no project file where one was named."),
+    "exists": (Exit.USAGE, "placet init would overwrite something, so it made nothing."),
+    "not_approved": (Exit.NOT_APPROVED, "It was decided before, and not with yes."),
+    "unexpected": (Exit.FAILED, "placet itself failed; PLACET_DEBUG=1 shows where."),
+}
+
+
+def command_codes() -> str:
+    """Codes that only commands give; all others come from the library."""
+    if _codes_in_commands() != set(_OF_COMMANDS):
+        raise LookupError("the command line has codes that _OF_COMMANDS does not explain, or no longer has some")
+    kinds = [
+        kind
+        for kind in vars(failing).values()
+        if inspect.isclass(kind) and issubclass(kind, errors.PlacetError) and kind.__module__ == failing.__name__
+    ]
+    rows = {kind.code: (failing.exit_of_error(kind()), inspect.getdoc(kind) or "") for kind in kinds} | _OF_COMMANDS
+    return _table(
+        ("code", "exit code", "meaning"),
+        [(f"`{code}`", str(int(exit_code)), meaning) for code, (exit_code, meaning) in sorted(rows.items())],
+    )
+
+
+def exit_codes() -> str:
+    return _table(("exit code", "meaning"), [(str(int(code)), meaning) for code, meaning in EXIT_MEANINGS.items()])
+
+
+# ---------------------------------------------------------------- policy
+
+
+def matrix() -> str:
+    rows = [(f"`{role.value}`", *(policy.MATRIX[role][risk] for risk in contract.Risk)) for role in principal.Role]
+    return _table(("role", *(risk.value for risk in contract.Risk)), rows)
 
 
 # ---------------------------------------------------------------- defaults
@@ -224,6 +265,44 @@ def _codes_given_to(error: str) -> set[str]:
     return _constants_of(error, keyword="code")
 
 
+def _codes_in_commands() -> set[str]:
+    """Constant codes that single raises of the command line give."""
+    trees = (ast.parse(path.read_text("utf-8")) for path in sorted((SOURCE / "cli").rglob("*.py")))
+    return {
+        each.value.value
+        for _, call in _calls(trees)
+        for each in call.keywords
+        if each.arg == "code" and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
+    }
+
+
+def _reasons_handed_on() -> set[str]:
+    """Reasons of arguments that reach `InvalidArguments` through a name, which keeps the refusal free of context."""
+    found: set[str] = set()
+    for path in sorted((SOURCE / "rules").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                given = [each.args[0] for name, each in _calls([function]) if name == "InvalidArguments" and each.args]
+                names = {each.id for each in given if isinstance(each, ast.Name)}
+                found |= {text for name, text in _constants_assigned(function) if name in names}
+    return {reason for reason in found if not reason.startswith("result_")}
+
+
+def _constants_assigned(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                yield name, text
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.IfExp(body=ast.Constant(value=str(one)), orelse=ast.Constant(value=str(other))),
+            ):
+                yield name, one
+                yield name, other
+            case _:
+                pass
+
+
 def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
     """Code and sentence of each `_refusal(subject, by, code, message)` and `DecisionRefused(message, code=)`."""
     tree = ast.parse(inspect.getsource(cast(Any, module)))
@@ -274,6 +353,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "hints": hint_table,
     "decisions": decision_table,
     "argument-reasons": argument_reasons,
+    "command-codes": command_codes,
+    "exit-codes": exit_codes,
+    "matrix": matrix,
     "defaults": defaults_table,
 }
 PLACES = ("README.md", "docs/errors.md")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +23,7 @@ from placet.engine.approving import Approver
 from placet.engine.chronicle import Chronicle
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher
-from placet.engine.gate import Gate
+from placet.engine.gate import Gate, Submissions
 from placet.engine.herald import Herald
 from placet.engine.keeper import Keeper
 from placet.engine.reconciler import Reconciler
@@ -36,6 +38,7 @@ from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
 from placet.ports.store import Heard, Store, nobody
+from placet.ports.waiting import raise_owed_cancellation, whatever_happens
 from placet.rules.audit import ChainReport, verify_chains
 from placet.rules.contracts import Tool
 from placet.rules.policy import Matrix
@@ -173,8 +176,11 @@ class Opening:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread is not None:
+        if self._thread is None or not self._thread.is_ours:
+            return  # a forked child leaves alone what is its parent's
+        try:
             self._thread.carry(self.__aexit__(kind, error, trace))
+        finally:
             self._thread.close()
 
     def _run(self) -> _Running:
@@ -214,6 +220,7 @@ class Opening:
             meter=meter,
             settings=self._settings,
         )
+        submissions = Submissions(grace_seconds=self._settings.grace_seconds)
         gate = Gate(
             registry=self._registry,
             store=store,
@@ -222,6 +229,7 @@ class Opening:
             chronicle=chronicle,
             dispatcher=dispatcher,
             refusals=refusals,
+            submissions=submissions,
             approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
             desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
             reconciler=reconciler,
@@ -242,7 +250,9 @@ class Opening:
         keeper.start_heartbeat()
         if self._recovery is Recovery.AUTOMATIC:
             keeper.start_recovery()
-        return _Running(gate=gate, store=store, keeper=keeper, dispatcher=dispatcher, herald=herald)
+        return _Running(
+            gate=gate, submissions=submissions, store=store, keeper=keeper, dispatcher=dispatcher, herald=herald
+        )
 
     def _meter(self) -> Meter:
         if self._metrics is None:
@@ -256,18 +266,42 @@ class Opening:
 class _Running:
     """An open gate and what has to end with it, in this order."""
 
-    def __init__(self, *, gate: Gate, store: Store, keeper: Keeper, dispatcher: Dispatcher, herald: Herald) -> None:
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        submissions: Submissions,
+        store: Store,
+        keeper: Keeper,
+        dispatcher: Dispatcher,
+        herald: Herald,
+    ) -> None:
         self.gate = gate
+        self._process = os.getpid()
+        self._submissions = submissions
         self._store = store
         self._keeper = keeper
         self._dispatcher = dispatcher
         self._herald = herald
 
     async def close(self) -> None:
-        await self._keeper.stop()
-        await self._dispatcher.close()
-        await self._herald.close()
-        await self._store.close()
+        """End it all in bounded time. A cancellation of the caller is raised afterwards."""
+        if os.getpid() != self._process:
+            return  # a forked child leaves alone what is its parent's
+        closing = asyncio.ensure_future(self._close())
+        await whatever_happens(closing)
+        closing.result()
+        await raise_owed_cancellation()
+
+    async def _close(self) -> None:
+        """Signs of life go on until nothing is in flight; the store goes last, whatever happened before."""
+        try:
+            await self._submissions.close()
+            await self._keeper.stop()
+            await self._dispatcher.close()
+            await self._herald.close()
+        finally:
+            await self._store.close()
 
 
 def open_store(

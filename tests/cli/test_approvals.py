@@ -244,7 +244,9 @@ def test_grave_calls_need_the_digest_even_at_a_terminal(project, tool: str) -> N
     ran = project.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", b"y\n")])
 
     assert ran.code == 2
-    assert "--digest" in ran.out
+    assert "arguments, all that would run:" in ran.out
+    assert "approve? [y/N]" not in ran.out
+    assert f"placet approvals approve {asked} --digest {project.digest_of(asked)[:12]}" in ran.out
     assert project.approved(asked).code == 0
 
 
@@ -287,6 +289,7 @@ def test_denying_what_was_approved_is_told_who_was_first(waiting) -> None:
 
     assert error_of(ran) == (1, "already_decided")
     assert "approved already by" in ran.data["message"]
+    assert ran.data["hint"].startswith(f"placet approvals show {asked} says who decided")
 
 
 def test_an_overdue_question_ends_with_6(project) -> None:
@@ -306,8 +309,15 @@ def test_an_overdue_question_ends_with_6(project) -> None:
 
 
 def test_an_approval_that_does_not_exist_is_told(project) -> None:
-    for words in (["show", "x"], ["approve", "x", "--digest", "0" * 8], ["deny", "x", "--reason", "r"]):
-        assert error_of(project.run("approvals", *words, "--json")) == (1, "not_found")
+    for words in (
+        ["show", "x"],
+        ["approve", "x", "--digest", "0" * 8],
+        ["deny", "x", "--reason", "r"],
+        ["withdraw", "x"],
+    ):
+        ran = project.run("approvals", *words, "--json")
+        assert error_of(ran) == (1, "not_found")
+        assert ran.data["hint"] == "placet approvals list --state all"
 
 
 def test_a_row_that_was_altered_is_an_alarm_and_cannot_be_approved(project) -> None:
@@ -321,6 +331,47 @@ def test_a_row_that_was_altered_is_an_alarm_and_cannot_be_approved(project) -> N
     assert error_of(project.run("approvals", "approve", asked, "--digest", digest, "--json")) == (1, "approval_suspect")
     kinds = [each["kind"] for each in project.run("audit", "tail", "--json").data["audit"]]
     assert kinds[-2:] == ["approval_suspect", "approval_suspect"]
+
+
+# ---------------------------------------------------------------- taking back
+
+
+def test_a_question_that_was_withdrawn_cannot_be_approved(waiting) -> None:
+    asked, digest = waiting.approval_id, waiting.digest
+    taken = waiting.run("approvals", "withdraw", asked)
+
+    assert taken.code == 0
+    assert taken.out.startswith(f"withdrawn  {asked}  ask  for agent\n")
+    assert "The question can no longer be decided" in taken.err
+    assert waiting.run("approvals", "show", asked, "--json").data["state"] == "withdrawn"
+    late = waiting.run("approvals", "approve", asked, "--digest", digest, "--json")
+    assert error_of(late) == (6, "not_approved")
+
+
+def test_an_approval_that_was_withdrawn_runs_nothing(waiting) -> None:
+    asked = waiting.approval_id
+    assert waiting.approved(asked).code == 0
+    taken = waiting.run("approvals", "withdraw", asked, "--json")
+
+    assert (taken.code, taken.data["state"]) == (0, "revoked")
+    assert waiting.call("ask", '{"text": "hello"}', "--run", "r1").code == 5
+    assert not (waiting.folder / "asked.txt").exists()
+
+
+def test_a_used_approval_cannot_be_withdrawn(waiting) -> None:
+    asked = waiting.approval_id
+    assert waiting.approved(asked).code == 0
+    assert waiting.call("ask", '{"text": "hello"}', "--run", "r1").code == 0
+
+    assert error_of(waiting.run("approvals", "withdraw", asked, "--json")) == (1, "already_decided")
+
+
+def test_withdrawing_needs_the_scope_and_says_which(waiting) -> None:
+    waiting.rewrite('"approvals.decide", ', "")
+    ran = waiting.run("approvals", "withdraw", waiting.approval_id, "--json")
+
+    assert error_of(ran) == (4, "scope_missing")
+    assert '"approvals.decide"' in ran.data["hint"]
 
 
 # ---------------------------------------------------------------- who

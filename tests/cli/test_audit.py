@@ -57,11 +57,12 @@ def test_an_event_that_is_no_json_does_not_stop_the_tail(waiting) -> None:
     assert "\x1b" not in ran.out
 
 
-def test_verify_prints_counts_and_heads_to_keep_outside(audited) -> None:
-    text = audited.run("audit", "verify")
+def test_verify_prints_counts_and_where_asked_the_heads(audited) -> None:
+    text = audited.run("audit", "verify", "--heads")
     data = audited.run("audit", "verify", "--json").data
 
     assert text.code == 0
+    assert "head" not in audited.run("audit", "verify").out
     assert text.out.startswith("audit     holds\n")
     assert set(data) == {"schema", "holds", "events", "writers", "unpaired", "breaks", "heads"}
     assert (data["schema"], data["holds"], data["breaks"], data["unpaired"]) == ("audit-report/1", True, [], 0)
@@ -93,6 +94,7 @@ def test_a_changed_history_ends_with_9_and_says_where(audited, statement: str, p
     assert problem in {each["problem"] for each in data.data["breaks"]}
     assert data.data["holds"] is False
     assert f"  {problem}\n" in text.out
+    assert "head  " not in text.out
     assert "anchor/1" not in anchor.out
 
 
@@ -137,4 +139,14 @@ def test_half_an_anchor_is_wrong_usage(waiting, content: str) -> None:
     ran = waiting.run("audit", "verify", "--anchor", "anchor.json", "--json")
 
     assert (ran.code, ran.data["code"]) == (2, "usage")
+    assert "--print-anchor" in ran.data["hint"]
     assert waiting.run("audit", "verify", "--anchor", "missing.json").code == 2
+
+
+@pytest.mark.case("N03")
+def test_what_is_broken_is_said_before_what_to_do(audited) -> None:
+    change(audited, "UPDATE audit_heads SET sequence = sequence + 1")
+    ran = audited.at_terminal("audit", "verify", NO_COLOR="1")
+
+    assert ran.code == 9
+    assert ran.out.index("head_altered") < ran.out.index("does not hold")

@@ -288,6 +288,9 @@ def test_an_interrupt_ends_with_130_and_leaves_the_effect_unknown(project) -> No
 
     assert child.returncode == 130
     assert b"Traceback" not in told
+    assert b"the outcome may be unknown. It was run r, call c\n" in told
+    assert b"placet effects reconcile" in told
+    assert b"with --run r --call-id c" in told
     effects = project.run("effects", "list", "--json").data["effects"]
     assert [(each["tool"], each["state"]) for each in effects] == [("hang", "unknown")]
     again = project.call("hang", "{}", "--run", "r", "--call-id", "c")

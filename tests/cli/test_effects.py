@@ -3,9 +3,11 @@
 import re
 import time
 
+import apsw
 import pytest
 
 KEY = '["business","vague:{name}","x"]'
+RECOVERY = {"schema", "taken_over", "committed", "absent", "still_unknown", "unknown_in_all", "look_again_at"}
 EFFECT = {
     "operation_key",
     "state",
@@ -87,7 +89,9 @@ def test_a_person_without_the_scopes_sees_no_effect_of_others(unknown) -> None:
 
     assert unknown.run("effects", "list", "--json").data["effects"] == []
     assert error_of(unknown.run("effects", "show", KEY, "--json")) == (1, "not_found")
-    assert error_of(unknown.run("effects", "reconcile", KEY, "--committed", *SAYS, "--json")) == (4, "scope_missing")
+    refused = unknown.run("effects", "reconcile", KEY, "--committed", *SAYS, "--json")
+    assert error_of(refused) == (4, "scope_missing")
+    assert '"effects.reconcile"' in refused.data["hint"]
 
 
 def test_another_tenants_effect_does_not_exist(unknown) -> None:
@@ -108,7 +112,7 @@ def test_a_round_of_recovery_settles_what_the_probe_found(unknown) -> None:
     ran = reconcile_until_settled(unknown)
 
     assert ran.code == 0
-    assert set(ran.data) == {"schema", "taken_over", "committed", "absent", "still_unknown", "unknown_in_all"}
+    assert set(ran.data) == RECOVERY
     assert (ran.data["schema"], ran.data["committed"], ran.data["unknown_in_all"]) == ("recovery/1", 1, 0)
     replayed = unknown.call("vague", '{"name": "x"}')
     assert (replayed.data["status"], replayed.data["result"]) == ("replayed", "late")
@@ -118,6 +122,9 @@ def test_a_round_that_leaves_something_unknown_ends_with_7(unknown) -> None:
     ran = unknown.run("effects", "reconcile", "--json")
 
     assert (ran.code, ran.data["unknown_in_all"]) == (7, 1)
+    assert ran.data["look_again_at"] is not None
+    told = unknown.run("effects", "reconcile").err
+    assert re.search(r"Look again after \d{4}-\S+Z: placet effects reconcile", told)
 
 
 def test_one_effect_is_probed_at_once(unknown) -> None:
@@ -196,3 +203,38 @@ def test_the_requester_may_not_say_absent(unknown) -> None:
 def test_half_a_statement_is_wrong_usage(unknown, words: list[str]) -> None:
     assert error_of(unknown.run("effects", "reconcile", *words, "--json")) == (2, "usage")
     assert unknown.run("effects", "show", KEY, "--json").data["state"] == "unknown"
+
+
+# ---------------------------------------------------------------- owners
+
+
+@pytest.fixture
+def killed(project) -> str:
+    """The key of an effect whose process was killed while it ran."""
+    child = project.start("call", "--tool", "hang", "--run", "r", "--call-id", "c")
+    end = time.monotonic() + 60
+    while not (project.folder / "hanging").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    child.kill()
+    child.communicate(timeout=60)
+    return str(project.run("effects", "list", "--json").data["effects"][0]["operation_key"])
+
+
+def test_an_effect_that_is_held_says_when_to_look_again(project, killed: str) -> None:
+    told = project.run("effects", "show", killed).err
+
+    assert re.search(r"It is being done. Look again after \d{4}-", told)
+    assert "reconcile" not in told
+
+
+def test_an_effect_whose_lease_is_over_says_how_to_recover_it(project, killed: str) -> None:
+    connection = apsw.Connection(str(project.folder / "placet.db"))
+    connection.execute("UPDATE effects SET lease_until = 1")
+    connection.close()
+    shown = project.run("effects", "show", killed)
+
+    assert "dispatched" in shown.out
+    assert "Its lease is over" in shown.err
+    assert "placet effects reconcile" in shown.err
+    assert project.run("effects", "reconcile", "--json").data["taken_over"] == 1

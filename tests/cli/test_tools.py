@@ -12,6 +12,7 @@ DETAILS = SUMMARY | {
     "isolation",
     "timeout_seconds",
     "max_attempts",
+    "remote",
     "operation_key",
     "resource",
     "purpose",
@@ -45,6 +46,14 @@ def test_show_prints_the_contract(project) -> None:
     assert set(data) == DETAILS
     assert (data["schema"], data["redact"], data["description"]) == ("tool/1", ["card"], "Masked for the approver.")
     assert "redact" in text
+    assert data["remote"] == {
+        "honours_key": False,
+        "key_retention_seconds": None,
+        "refuses_late": False,
+        "arrival_bound_seconds": None,
+        "proves_absence": False,
+    }
+    assert "honours_key no" in text
     assert 'properties.card.type: "string"' in text
 
 
@@ -74,6 +83,10 @@ def test_lint_names_what_will_hurt(project) -> None:
     ("tool", "code"),
     [
         ("@write('x', approval='never', risk='high')\nasync def x() -> str:\n    'X.'\n    return ''\n", "never_asks"),
+        (
+            "@write('x', effect='irreversible')\nasync def x() -> str:\n    'X.'\n    return ''\n",
+            "irreversible_unasked",
+        ),
         ("@write('x')\ndef x() -> str:\n    'X.'\n    return ''\n", "thread_write"),
         ("@write('x')\nasync def x(password: str) -> str:\n    'X.'\n    return ''\n", "secret_shown"),
         ("@write('x')\nasync def x() -> str:\n    return ''\n", "no_description"),
@@ -87,6 +100,13 @@ def test_lint_knows_more_kinds(project, tool: str, code: str) -> None:
     project.rewrite("TOOLS = [look,", tool + "TOOLS = [x, look,", "tools.py")
 
     assert ("x", code) in {(f["tool"], f["code"]) for f in project.run("tools", "lint", "--json").data["findings"]}
+
+
+def test_an_irreversible_tool_that_always_asks_is_no_finding(project) -> None:
+    found = {(f["tool"], f["code"]) for f in project.run("tools", "lint", "--json").data["findings"]}
+
+    assert ("wipe", "irreversible_unasked") not in found
+    assert ("wipe", "never_asks") not in found
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from placet.errors import MisuseError, NotFound, StoreInDoubt, StoreUnavailable
 from placet.model.context import Absent, CannotTell, Found
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey
-from placet.testing.fakes import FakeClock, SeededIds
+from placet.testing.fakes import FakeClock
 
 PERSON = placet.Principal.person("mara", tenant="acme", scopes=["effects.reconcile", "effects.read"])
 ALL = tuple(EffectState)
@@ -56,7 +56,6 @@ async def a_gate(*tools: Any, clock: FakeClock, store: Any = placet.MEMORY, **se
         tools=list(tools),
         store=store,
         clock=clock,
-        ids=SeededIds(),
         recovery=placet.Recovery.MANUAL,
         settings=placet.GateSettings(**settings),
     ) as gate:
@@ -106,12 +105,12 @@ async def cannot_tell(context: placet.ProbeContext) -> CannotTell:
     return CannotTell()
 
 
-def poisoned(verb: Callable[..., Awaitable[Any]], orders: set[str], fault: BaseException) -> Any:
+def poisoned(verb: Callable[..., Awaitable[Any]], orders: set[str], fault: Callable[[], Exception]) -> Any:
     """The verb of a store, failing for some rows."""
 
     async def tried(first: Any, *args: Any, **more: Any) -> Any:
         if any(order in str(first.operation_key) for order in orders):
-            raise fault
+            raise fault()
         return await verb(first, *args, **more)
 
     return tried
@@ -121,7 +120,9 @@ def poisoned(verb: Callable[..., Awaitable[Any]], orders: set[str], fault: BaseE
 
 
 @pytest.mark.parametrize(
-    "reference", ["ref-\ud800", "", "x" * 201, 7, b"ref", type("Text", (str,), {})("ref")], ids=repr
+    "reference",
+    ["ref-\ud800", "", "x" * 201, 7, b"ref", type("Text", (str,), {})("ref")],
+    ids=lambda reference: repr(reference)[:12],
 )
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
 async def test_a_reference_that_cannot_be_kept_is_dropped_and_the_effect_is_committed(
@@ -171,12 +172,13 @@ async def test_a_result_that_cannot_be_read_is_dropped_and_the_effect_is_committ
 
 # ---------------------------------------------------------------- one row's fault
 
-FAULTS = [StoreUnavailable(), StoreInDoubt(), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x"), RuntimeError()]
+FAULTS = [StoreUnavailable, StoreInDoubt, lambda: UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x"), RuntimeError]
+KINDS = ["unavailable", "in doubt", "not encodable", "another"]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize("fault", FAULTS, ids=KINDS)
 async def test_a_row_that_cannot_be_settled_is_looked_at_in_vain_and_the_others_are_settled(
-    clock: FakeClock, fault: Exception
+    clock: FakeClock, fault: Callable[[], Exception]
 ) -> None:
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await lose(gate, "bad", "good")
@@ -193,7 +195,7 @@ async def test_a_row_that_cannot_be_settled_is_looked_at_in_vain_and_the_others_
 async def test_a_single_look_that_failed_is_counted_and_told(clock: FakeClock) -> None:
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await lose(gate, "bad")
-        gate.store.reconcile = poisoned(gate.store.reconcile, {"bad"}, StoreInDoubt())  # type: ignore[method-assign]
+        gate.store.reconcile = poisoned(gate.store.reconcile, {"bad"}, StoreInDoubt)  # type: ignore[method-assign]
 
         with pytest.raises(StoreInDoubt):
             await gate.reconciler.probe((await rows(gate))[key("bad")])
@@ -201,8 +203,10 @@ async def test_a_single_look_that_failed_is_counted_and_told(clock: FakeClock) -
         assert (await rows(gate))[key("bad")].probes == 1
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
-async def test_a_row_that_cannot_be_taken_over_does_not_keep_the_others(clock: FakeClock, fault: Exception) -> None:
+@pytest.mark.parametrize("fault", FAULTS, ids=KINDS)
+async def test_a_row_that_cannot_be_taken_over_does_not_keep_the_others(
+    clock: FakeClock, fault: Callable[[], Exception]
+) -> None:
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await strand(gate, clock, "bad", "good")
         gate.store.take_over = poisoned(gate.store.take_over, {"bad"}, fault)  # type: ignore[method-assign]
@@ -227,7 +231,7 @@ async def test_rows_that_fail_for_ever_do_not_stay_ahead_of_others(
         bad = {f"bad-{number}" for number in range(5)}
         await strand(gate, clock, *sorted(bad))
         await strand(gate, clock, "good-1")
-        gate.store.take_over = poisoned(gate.store.take_over, bad, StoreInDoubt())  # type: ignore[method-assign]
+        gate.store.take_over = poisoned(gate.store.take_over, bad, StoreInDoubt)  # type: ignore[method-assign]
         for _ in range(4):
             await gate.reconciler.recover()
         assert (await states(gate))[key("good-1")] is EffectState.RECONCILED_COMMITTED
@@ -246,7 +250,7 @@ async def test_looks_that_can_neither_be_settled_nor_counted_do_not_stay_ahead_o
         bad = {f"bad-{number}" for number in range(5)}
         await lose(gate, *sorted(bad), "good-1")
         for verb in ("reconcile", "probed_in_vain"):
-            setattr(gate.store, verb, poisoned(getattr(gate.store, verb), bad, RuntimeError()))
+            setattr(gate.store, verb, poisoned(getattr(gate.store, verb), bad, RuntimeError))
         for _ in range(4):
             await gate.reconciler.recover()
         assert (await states(gate))[key("good-1")] is EffectState.RECONCILED_COMMITTED
@@ -473,7 +477,10 @@ async def test_a_plain_function_may_look(clock: FakeClock, answer: Any) -> None:
 
 
 async def test_a_plain_function_that_makes_a_coroutine_is_awaited(clock: FakeClock) -> None:
-    async with a_gate(lost_tool(lambda context: found(context)), clock=clock) as gate:
+    def probe(context: placet.ProbeContext) -> Awaitable[Found]:
+        return found(context)
+
+    async with a_gate(lost_tool(probe), clock=clock) as gate:
         await lose(gate, "o-1")
         assert (await gate.reconciler.recover()).committed == 1
 
@@ -584,7 +591,7 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
 # ---------------------------------------------------------------- who asks, and how
 
 
-@pytest.mark.parametrize("by", [None, "mara", object(), object.__new__(placet.Principal)], ids=lambda by: type(by).__name__)  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize("by", [None, "mara", object()], ids=lambda by: type(by).__name__)  # fmt: skip
 async def test_only_a_principal_may_ask(clock: FakeClock, by: Any) -> None:
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await lose(gate, "o-1")
@@ -615,18 +622,17 @@ async def test_a_key_that_names_nothing_is_not_found(
 @pytest.mark.parametrize(
     "words",
     [
-        {"truth": "committed"},
-        {"truth": "absent"},
+        {"truth": "perhaps"},
+        {"truth": None},
         {"looked_at": "2026-01-01"},
         {"looked_at": datetime(2026, 1, 1)},
         {"reason": "\ud800"},
         {"reason": None},
         {"reason": "x" * 501},
     ],
-    ids=repr,
+    ids=lambda words: repr(words)[:30],
 )
 async def test_words_of_a_person_that_mean_nothing_are_misuse(clock: FakeClock, words: dict[str, Any]) -> None:
-    """A truth that is only text was taken for "absent", whatever it said."""
     said = {"truth": placet.Truth.COMMITTED, "looked_at": datetime(2026, 1, 1, tzinfo=UTC), "reason": "seen"} | words
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await lose(gate, "o-1")

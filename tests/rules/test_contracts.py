@@ -89,12 +89,12 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         operation_key="ticket:{service}:{title}",
         resource="service:{service}",
         purpose="incident",
-        redact=("title",),
+        redact=("notes",),
         allowed_tenants=("acme",),
         max_argument_bytes=100,
         max_result_bytes=200,
     )
-    async def create_ticket(service: str, title: str) -> dict[str, str]:
+    async def create_ticket(service: str, title: str, notes: str) -> dict[str, str]:
         """Open a ticket."""
         return {}
 
@@ -105,7 +105,7 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         description="Open a ticket.",
         arguments_schema={},
         result_schema={},
-        argument_names=("service", "title"),
+        argument_names=("service", "title", "notes"),
         effect_class=EffectClass.IDEMPOTENT_WRITE,
         risk=Risk.HIGH,
         permission="ops.ticket.create",
@@ -117,7 +117,7 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         operation_key=KeyTemplate(text="ticket:{service}:{title}", fields=("service", "title")),
         resource=KeyTemplate(text="service:{service}", fields=("service",)),
         purpose="incident",
-        redact=frozenset({"title"}),
+        redact=frozenset({"notes"}),
         wide_fields=frozenset(),
         allowed_tenants=frozenset({"acme"}),
         text_rule=TextRule.GUARDED,
@@ -128,7 +128,7 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         generic_executor_reason=None,
         digest="d",
     )
-    assert sorted(contract.arguments_schema["properties"]) == ["service", "title"]  # type: ignore[arg-type]
+    assert sorted(contract.arguments_schema["properties"]) == ["notes", "service", "title"]  # type: ignore[arg-type]
     assert contract.result_schema["type"] == "object"
     assert not callable(create_ticket)
     with pytest.raises(dataclasses.FrozenInstanceError):

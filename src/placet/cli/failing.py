@@ -56,7 +56,9 @@ class Declined(errors.PlacetError):
     code = "declined"
 
 
-_NOT_ENTITLED = frozenset({"not_a_person", "not_the_requesting_user", "own_request", "scope_missing"})
+_NOT_ENTITLED = frozenset(
+    {"not_a_person", "not_the_requesting_user", "other_environment", "own_request", "scope_missing"}
+)
 _OF_DECISIONS = {
     **dict.fromkeys(_NOT_ENTITLED, Exit.NOT_ENTITLED),
     "approval_expired": Exit.NOT_APPROVED,
@@ -84,6 +86,7 @@ _HINTS = {
     "moved_on": "placet effects show KEY says where it stands now.",
     "not_a_person": "A person listed under [people] in placet.toml has to say it.",
     "not_the_requesting_user": "The user for whom the agent acts has to confirm it.",
+    "other_environment": "Somebody who signs in to the environment of the call has to say it.",
     "other_digest": "Use the digest that placet approvals show ID prints.",
     "own_request": "Somebody other than the requester has to say it.",
     "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",

@@ -75,9 +75,11 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
         for name in attribute.split("."):
             value = getattr(value, name)
         return tuple(value)
-    except PlacetError:
+    except KeyboardInterrupt:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever the user's module raises, its text stays with it
+        if isinstance(error, PlacetError) and type(error).__module__ == PlacetError.__module__:
+            raise
         if os.environ.get("PLACET_DEBUG") == "1":
             import traceback
 

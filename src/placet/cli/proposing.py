@@ -61,7 +61,7 @@ def _content(path: Path, flag: str) -> bytes:
         pass
     raise UsageProblem(
         f"{flag}: the file cannot be read: {path}",
-        hint="Its name counts from the current folder, and this user must be permitted to read it; - is standard input.",
+        hint="Its name counts from the current folder, and this user needs permission to read it; - is standard input.",
     )
 
 

@@ -13,19 +13,25 @@ from placet.engine.approving import stored_arguments, verify
 from placet.engine.chronicle import Chronicle
 from placet.engine.registry import Registry
 from placet.errors import DecisionRefused, MisuseError, NotFound
-from placet.model.approval import Answer, Approval, ApprovalState, Verdict
+from placet.model.approval import Answer, Approval, ApprovalState, Question, Verdict
 from placet.model.audit import AuditEvent, EventKind
+from placet.model.contract import Contract
 from placet.model.identifiers import ApprovalId, Digest
 from placet.model.json import JsonObject
-from placet.model.principal import Principal, Standing, subjects_of
+from placet.model.principal import Principal, Standing, is_identity, subjects_of
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
+from placet.ports.waiting import paying
 from placet.rules import approvals as rules
 from placet.rules import operations
 from placet.rules.decoding import LONE_SURROGATE, decode_object
 from placet.rules.policy import DECIDE_SCOPE
 
 MASK = "[MASKED]"
+CONTRACT_NOT_HERE = "contract_not_here"
+"""The tool, or this version of its contract, is not registered where somebody looks: everything is masked."""
+_EVERYWHERE = frozenset(("*",) * depth for depth in range(1, 64))
+"""Stored arguments are authenticated; every integer in them may be as wide as it is."""
 MAX_REASON_CHARACTERS = 500
 
 
@@ -75,10 +81,12 @@ class Desk:
         self._chronicle = chronicle
         self._registry = registry
 
+    @paying
     async def pending(self, *, by: Principal, limit: int = 100) -> tuple[ApprovalView, ...]:
         """What waits in the person's tenant, newest first. Rows that do not hold are left out here; `show` says why."""
         return await self.listed(by=by, states=(ApprovalState.PENDING,), limit=limit)
 
+    @paying
     async def listed(
         self, *, by: Principal, states: tuple[ApprovalState, ...] = tuple(ApprovalState), limit: int = 100
     ) -> tuple[ApprovalView, ...]:
@@ -92,6 +100,7 @@ class Desk:
             if approval.question.tenant == by.tenant and verify(approval, self._keys) is None
         )
 
+    @paying
     async def show(self, approval_id: str, *, by: Principal) -> ApprovalView:
         """One approval.
 
@@ -102,6 +111,7 @@ class Desk:
         await self._may_look(by)
         return self._view(await self._verified(approval_id, by), by, await self._store.now())
 
+    @paying
     async def approve(self, approval_id: str, *, digest: str, by: Principal, reason: str = "") -> ApprovalView:
         """Sign that exactly the call with this digest may run, once, until it expires. Nothing runs now.
 
@@ -117,6 +127,7 @@ class Desk:
         """
         return await self._decide(approval_id, Verdict.APPROVE, digest=digest, by=by, reason=reason)
 
+    @paying
     async def deny(self, approval_id: str, *, digest: str, by: Principal, reason: str = "") -> ApprovalView:
         """Refuse the call. The reason goes back to the proposer as data. Raises what `approve` raises."""
         return await self._decide(approval_id, Verdict.DENY, digest=digest, by=by, reason=reason)
@@ -134,6 +145,10 @@ class Desk:
             raise await self._refusal(approval, by, why_not, "This person may not decide this approval.")
         if type(digest) is not str or digest != question.argument_digest:
             raise await self._refusal(approval, by, "other_digest", "The decision is about other arguments.")
+        if verdict is Verdict.APPROVE and self._contract_of(question) is None:
+            raise await self._refusal(
+                approval, by, CONTRACT_NOT_HERE, "This process does not know the contract, so it cannot show the call."
+            )
         if approval.state is not ApprovalState.PENDING:
             return await self._decided_before(approval, verdict, by, now)
         if rules.is_overdue(approval, now=now):
@@ -160,6 +175,7 @@ class Desk:
             return await self._decided_before(decided, verdict, by, now)
         return self._view(decided, by, now)
 
+    @paying
     async def withdraw(self, approval_id: str, *, by: Principal) -> ApprovalView:
         """Take a question, or an approval nobody has used, back. For its requester, its decider, or the entitled."""
         await self._may_look(by)
@@ -178,7 +194,7 @@ class Desk:
     # ------------------------------------------------------------ within
 
     async def _verified(self, approval_id: str, by: Principal) -> Approval:
-        found = await self._store.approval(by.tenant, ApprovalId(approval_id)) if type(approval_id) is str else None
+        found = await self._store.approval(by.tenant, ApprovalId(approval_id)) if is_identity(approval_id) else None
         if found is None:
             raise NotFound("There is no such approval in your tenant.")
         altered = verify(found, self._keys)
@@ -223,11 +239,9 @@ class Desk:
     def _view(self, approval: Approval, by: Principal, now: datetime) -> ApprovalView:
         question, answer = approval.question, approval.answer
         canonical = stored_arguments(question, self._keys)
-        tool = self._registry.tools.get(question.tool)
-        contract = tool.contract if tool is not None else None
-        wide = contract.wide_fields if contract is not None else frozenset()
-        arguments = decode_object(canonical, wide=wide) if canonical is not None else {}
-        masked = tuple(sorted(contract.redact & set(arguments))) if contract is not None else ()
+        contract = self._contract_of(question)
+        arguments = decode_object(canonical, wide=_EVERYWHERE) if canonical is not None else {}
+        masked = tuple(sorted(contract.redact & set(arguments) if contract is not None else arguments))
         state = approval.state
         if rules.is_overdue(approval, now=now):
             state = ApprovalState.EXPIRED
@@ -254,5 +268,11 @@ class Desk:
             decided_at=answer.decided_at if answer is not None else None,
             expires_at=answer.expires_at if answer is not None else None,
             words=answer.reason or None if answer is not None else None,
-            why_not=rules.why_not_entitled(question, by),
+            why_not=rules.why_not_entitled(question, by) or (CONTRACT_NOT_HERE if contract is None else None),
         )
+
+    def _contract_of(self, question: Question) -> Contract | None:
+        """The very contract the question was asked under; without it nobody here knows what to mask."""
+        tool = self._registry.tools.get(question.tool)
+        is_same = tool is not None and tool.contract.digest == question.contract_digest
+        return tool.contract if tool is not None and is_same else None

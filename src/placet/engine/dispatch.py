@@ -27,6 +27,7 @@ from placet.errors import (
     READ_GIVEN_UP,
     InvalidArguments,
     KeyMaterialError,
+    NotFound,
     NotSent,
     PlacetError,
     StoreError,
@@ -151,6 +152,7 @@ class Dispatcher:
         self._owner = owner
         self._count_settled = count_settled
         self._late: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._performing: set[Token] = set()
         self.in_flight = 0
 
@@ -187,7 +189,7 @@ class Dispatcher:
             except StoreInDoubt:
                 has_doubt = True  # the same claim again: the token on the row decides
                 continue
-            except StoreError:
+            except PlacetError:
                 if not has_doubt:
                     raise
                 continue
@@ -195,18 +197,27 @@ class Dispatcher:
                 return answer, dispatch
             refusal = answer
             break
-        return await self._without_doubt(claim, refusal), dispatch
+        cleared = await self._without_doubt(claim, refusal)
+        if isinstance(cleared, InDoubt):
+            dispatch.began = dispatch.submitted
+            self._background(self._insist(lambda: self._close_unsent(claim, dispatch)))
+        return cleared, dispatch
 
     async def _without_doubt(self, claim: Claim, refusal: ClaimAnswer | None) -> ClaimAnswer | InDoubt:
         """After a lost answer "not run" is told only once the lost try can never land."""
         try:
             if not await self._store.void(claim.tenant, claim.operation_key, claim.token):
                 return await self._store.claim(claim)
-        except StoreError:
+        except PlacetError:
             return InDoubt()
         if refusal is not None:
             return refusal
         raise StoreUnavailable("The claim was not acknowledged, and has been voided.")
+
+    async def _close_unsent(self, claim: Claim, dispatch: _Dispatch) -> None:
+        """The end of a claim in doubt: voided, or, if it has landed, failed; we sent nothing under it."""
+        if not await self._store.void(claim.tenant, claim.operation_key, claim.token):
+            await self._write(dispatch, EffectState.FAILED, "not_sent", Unsent())
 
     async def perform(self, dispatch: _Dispatch) -> Outcome:
         """Run a claimed call to its outcome. The effect is dispatched; whatever happens now is settled."""
@@ -348,10 +359,10 @@ class Dispatcher:
                 answer = await self._settle_open_attempt(dispatch, settlement)
             except StoreInDoubt:
                 continue
-            except StoreError:
-                break
+            except NotFound:
+                return False  # somebody took the row out of the store
             except PlacetError:
-                return False  # the row stays dispatched; its lease runs out and it becomes unknown
+                break
             return isinstance(answer, Moved) and answer.effect.state in (state, EffectState.RECONCILED_COMMITTED)
         self._background(self._insist(lambda: self._settle_open_attempt(dispatch, settlement)))
         return False
@@ -372,17 +383,20 @@ class Dispatcher:
     async def _insist(self, verb: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Close an attempt once the store serves again; until then our signs of life would keep others from it."""
         pause = _FIRST_PAUSE_SECONDS
-        while True:
-            await self._clock.sleep(pause)
+        while not self._is_closed:
+            try:
+                await self._clock.sleep(pause)
+            except PlacetError:  # the clock failed; the loop has a time of its own
+                await asyncio.sleep(pause)
             pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
             try:
                 await verb()
                 return
-            except StoreError as fault:
+            except NotFound:
+                return
+            except PlacetError as fault:
                 if fault.code == READ_GIVEN_UP:
                     return
-            except PlacetError:
-                return
 
     # ------------------------------------------------------------ reads without a record
 
@@ -507,7 +521,7 @@ class Dispatcher:
 
     def _hear(self, dispatch: _Dispatch, report: Report, attempt: int | None = None) -> None:
         """A word that came too late: evidence for the ledger, in a task of its own."""
-        if not dispatch.token or (attempt is not None and attempt != dispatch.attempt):
+        if self._is_closed or not dispatch.token or (attempt is not None and attempt != dispatch.attempt):
             return
         try:
             self._background(self._settle_late(dispatch, report))
@@ -523,16 +537,22 @@ class Dispatcher:
             await self._write(dispatch, EffectState.UNKNOWN, "late_word", report)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._is_closed:  # the store goes too; the lease tells the others
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
     async def close(self) -> None:
-        """Let late words that are being written reach the ledger."""
+        """Let late words that are being written reach the ledger, for a while; nothing is left running."""
         if self._late:
-            _, pending = await asyncio.wait(self._late, timeout=self._settings.grace_seconds)
-            for task in pending:
-                task.cancel()
+            await asyncio.wait(self._late, timeout=self._settings.grace_seconds)
+        self._is_closed = True
+        unfinished = tuple(self._late)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
 
     # ------------------------------------------------------------ patience
 

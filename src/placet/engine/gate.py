@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from placet.engine import replies
 from placet.engine.approving import Approver, Finding, RefusedBefore, Suspect, Waiting
@@ -19,7 +22,7 @@ from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher, InDoubt, Warrant
 from placet.engine.faults import told
 from placet.engine.reconciler import Reconciler
-from placet.engine.refusals import Refusals
+from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
 from placet.engine.session import Session
 from placet.engine.settings import GateSettings
@@ -27,7 +30,7 @@ from placet.errors import InvalidProposal, MisuseError, PlacetError, ProtocolRej
 from placet.model.approval import Approval
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
-from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL, UNKNOWN_TOOL_LABEL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
 from placet.model.effect import Effect
 from placet.model.identifiers import CallId, PolicyVersion, RequestId, RunId
@@ -40,7 +43,7 @@ from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
 from placet.ports.store import Store
 from placet.ports.transport import Transport
-from placet.ports.waiting import foreign, raise_owed_cancellation
+from placet.ports.waiting import foreign, paying, raise_owed_cancellation
 from placet.rules import lifecycle, operations, proposals
 from placet.rules import policy as policy_rules
 from placet.rules.audit import ChainReport, Linker, verify_chains
@@ -49,6 +52,57 @@ from placet.rules.policy import READ_EFFECTS_SCOPE
 _log = logging.getLogger("placet.gate")
 _FIRST_LOOK_SECONDS = 0.005
 _LONGEST_LOOK_SECONDS = 0.2
+_LEAST_PATIENCE_SECONDS = 0.5
+_ENDING_SECONDS = 10.0
+"""How long cancelled submissions may take to close their attempts and settle; the store's own waiting fits in."""
+
+
+class Submissions:
+    """Who is inside. Once it closes nobody comes in, and whoever does not leave in time is cancelled."""
+
+    def __init__(self, *, grace_seconds: float) -> None:
+        self._patience_seconds = max(_LEAST_PATIENCE_SECONDS, grace_seconds)
+        self._inside: set[asyncio.Task[Any]] = set()
+        self._left = asyncio.Event()
+        self._is_closed = False
+        self._process = os.getpid()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """The current task is inside for as long as this lasts.
+
+        Raises:
+            MisuseError: the gate is closed, or another process's.
+        """
+        if self._is_closed:
+            raise MisuseError("The gate is closed.", hint="Open another with placet.open.")
+        if os.getpid() != self._process:
+            raise MisuseError("The gate belongs to another process: open a gate after the fork.")
+        task = asyncio.current_task()
+        if task is None or task in self._inside:
+            yield
+            return
+        self._inside.add(task)
+        try:
+            yield
+        finally:
+            self._inside.discard(task)
+            self._left.set()
+
+    async def close(self) -> None:
+        """Let nobody in; wait a while for those inside, then cancel them and wait until their attempts are settled."""
+        self._is_closed = True
+        await self._emptied(self._patience_seconds)
+        for task in self._inside:
+            task.cancel()
+        await self._emptied(self._patience_seconds + _ENDING_SECONDS)
+
+    async def _emptied(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._inside:
+                    self._left.clear()
+                    await self._left.wait()
 
 
 class Gate:
@@ -69,6 +123,7 @@ class Gate:
         chronicle: Chronicle,
         dispatcher: Dispatcher,
         refusals: Refusals,
+        submissions: Submissions,
         approver: Approver,
         desk: Desk,
         reconciler: Reconciler,
@@ -85,6 +140,7 @@ class Gate:
         self._chronicle = chronicle
         self._dispatcher = dispatcher
         self._refusals = refusals
+        self._submissions = submissions
         self._approver = approver
         self._clock = clock
         self._ids = ids
@@ -135,12 +191,13 @@ class Gate:
 
         Raises:
             asyncio.CancelledError: the caller was cancelled; the attempt has been closed.
-            MisuseError: the keyword arguments have no meaning; nothing ran.
+            MisuseError: the keyword arguments have no meaning, or the gate is closed; nothing ran.
         """
-        session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
-        outcomes = await self._batch([proposal], session, stop_on_failure=False)
-        await raise_owed_cancellation()
-        return outcomes[0]
+        with self._submissions.entered():
+            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
+            outcomes = await self._batch([proposal], session, stop_on_failure=False)
+            await raise_owed_cancellation()
+            return outcomes[0]
 
     async def submit_all(
         self,
@@ -155,10 +212,11 @@ class Gate:
 
         A malformed member, or a call id that occurs twice, stops the whole batch before anything in it runs.
         """
-        session = self._session(principal, run, request_id, None, timeout_seconds)
-        outcomes = await self._batch(_members(batch), session, stop_on_failure=False)
-        await raise_owed_cancellation()
-        return outcomes
+        with self._submissions.entered():
+            session = self._session(principal, run, request_id, None, timeout_seconds)
+            outcomes = await self._batch(_members(batch), session, stop_on_failure=False)
+            await raise_owed_cancellation()
+            return outcomes
 
     async def submit_until_failure(
         self,
@@ -170,10 +228,11 @@ class Gate:
         timeout_seconds: float | None = None,
     ) -> tuple[Outcome, ...]:
         """Like `submit_all`, but after the first outcome that is no success the rest are `NotRun`."""
-        session = self._session(principal, run, request_id, None, timeout_seconds)
-        outcomes = await self._batch(_members(batch), session, stop_on_failure=True)
-        await raise_owed_cancellation()
-        return outcomes
+        with self._submissions.entered():
+            session = self._session(principal, run, request_id, None, timeout_seconds)
+            outcomes = await self._batch(_members(batch), session, stop_on_failure=True)
+            await raise_owed_cancellation()
+            return outcomes
 
     def tools_for(self, principal: Principal) -> tuple[Contract, ...]:
         """The tools this principal may see. Seeing is not yet being allowed; a policy that fails lists nothing."""
@@ -186,15 +245,23 @@ class Gate:
             and _is_listed(self._policy, contract, principal)
         )
 
+    @paying
     async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:
         """What policy would say, without running, asking or recording anything; an outcome if it makes no call."""
         session = self._session(principal, run, None, None, None)
         if not is_principal(principal):
             return Deny(reasons=("principal_malformed",), policy_version=PolicyVersion("unavailable"))
         try:
-            return await self._decide(self._bind(proposals.read_proposal(proposal), session))
+            checked = proposals.read_proposal(proposal)
+            call = self._bind(checked, session)
         except InvalidProposal as error:
             return replies.invalid(error, call_id=proposals.audit_substitutes(proposal)[0], contract=None)
+        except BaseException as fault:
+            _log.error("binding failed", extra=told(fault))
+            call_id, name, _ = proposals.audit_substitutes(proposal)
+            tool = self._label(name)
+            return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=("internal_fault",))
+        return await self._decide(call, session)
 
     def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
         """Hold the store's whole audit against its chains, its heads and, if given, anchors kept outside."""
@@ -224,6 +291,9 @@ class Gate:
         return tuple(outcomes)
 
     def _read_all(self, raw: list[object]) -> tuple[list[Proposal], dict[int, ProtocolRejected]]:
+        limit = proposals.MAX_BATCH
+        if len(raw) > limit:  # asked first, so that a flood costs one rejection
+            return [], {limit: ProtocolRejected(f"a batch has at most {limit} calls")}
         checked: list[Proposal] = []
         rejected: dict[int, ProtocolRejected] = {}
         seen: set[CallId] = set()
@@ -237,25 +307,26 @@ class Gate:
                 rejected[index] = ProtocolRejected("two calls share one id", error_type="DuplicateToolCallId")
             seen.add(proposal.call_id)
             checked.append(proposal)
-        if len(raw) > proposals.MAX_BATCH and not rejected:
-            rejected[proposals.MAX_BATCH] = ProtocolRejected(f"a batch has at most {proposals.MAX_BATCH} calls")
         return checked, rejected
 
     async def _reject_batch(
         self, raw: list[object], rejected: dict[int, ProtocolRejected], session: Session
     ) -> tuple[Outcome, ...]:
-        outcomes: list[Outcome] = []
-        for index, item in enumerate(raw):
-            call_id, name, attempt = proposals.audit_substitutes(item)
-            if index in rejected:
-                outcomes.append(await self._refusals.invalid(rejected[index], session, call_id, name, attempt, None))
-            else:
-                outcomes.append(self._not_run(call_id, name))
-        return tuple(outcomes)
+        rejections: list[Rejection] = []
+        for index, error in rejected.items():
+            call_id, name, attempt = proposals.audit_substitutes(raw[index])
+            rejections.append(Rejection(error=error, call_id=call_id, name=name, attempt=attempt))
+        answers = dict(zip(rejected, await self._refusals.invalid_together(rejections, session), strict=True))
+        return tuple(
+            answers[index] if index in answers else self._not_run(*proposals.audit_substitutes(item)[:2])
+            for index, item in enumerate(raw)
+        )
 
     def _not_run(self, call_id: str, name: str | None) -> NotRun:
-        tool = name if name is not None and self._registry.knows(name) else "unknown"
-        return replies.not_run(call_id=call_id, tool=tool)
+        return replies.not_run(call_id=call_id, tool=self._label(name))
+
+    def _label(self, name: str | None) -> str:
+        return name if name is not None and self._registry.knows(name) else UNKNOWN_TOOL_LABEL
 
     # ------------------------------------------------------------ the path of one call
 
@@ -266,12 +337,19 @@ class Gate:
         try:
             call = self._bind(proposal, session)
         except InvalidProposal as error:
-            contract = self._contract_of(proposal)
-            return await self._refusals.invalid(
-                error, session, proposal.call_id, proposal.tool, proposal.attempt, contract
+            rejection = Rejection(
+                error=error,
+                call_id=proposal.call_id,
+                name=proposal.tool,
+                attempt=proposal.attempt,
+                contract=self._contract_of(proposal),
             )
+            return await self._refusals.invalid(rejection, session)
+        except BaseException as fault:  # nothing is waited for here, so a cancellation is made up too
+            _log.error("binding failed", extra=told(fault))
+            return await self._refusals.unbound(proposal, session, self._contract_of(proposal))
         try:
-            decision = await self._decide(call)
+            decision = await self._decide(call, session)
             self._meter.decided(decision=type(decision).__name__.lower())
             match decision:
                 case Deny():
@@ -327,9 +405,10 @@ class Gate:
             or operations.is_business_key(contract),
         )
 
-    async def _decide(self, call: Call) -> Decision:
+    async def _decide(self, call: Call, session: Session) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
-        decision = await foreign(_answer(self._policy, call), timeout_seconds=None)
+        patience = session.deadline - self._clock.monotonic()
+        decision = await foreign(_answer(self._policy, call, patience), timeout_seconds=None)
         if not policy_rules.is_sound(decision):
             return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
         return policy_rules.effective(decision, call)
@@ -569,17 +648,51 @@ def _members(batch: object) -> list[object]:
     raise MisuseError("A batch is a list or a tuple of proposals.")
 
 
-async def _answer(policy: PolicyEngine, call: Call) -> object:
-    """What the policy says, as one piece of foreign code: its budget, its call and its waiting."""
+async def _answer(policy: PolicyEngine, call: Call, patience: float) -> object:
+    """What the policy says, as one piece of foreign code: its budget, its call and its waiting.
+
+    Its first step is taken here, so that only a policy that really waits pays for a timer.
+    """
     seconds = policy.timeout_seconds
-    if seconds is None:
-        return await policy.decide(call)
-    async with asyncio.timeout(seconds):
-        return await policy.decide(call)
+    steps = policy.decide(call).__await__()
+    try:
+        waits_for = next(steps)
+    except StopIteration as done:
+        answer: object = done.value
+        return answer
+    async with asyncio.timeout(patience if seconds is None else min(seconds, patience)):
+        return await _Begun(waits_for, steps)
+
+
+class _Begun:
+    """An awaitable whose first step has been taken already."""
+
+    def __init__(self, waits_for: object, steps: Generator[Any, Any, object]) -> None:
+        self._waits_for: object = waits_for
+        self._has_said = False
+        self._steps = steps
+
+    def __await__(self) -> _Begun:
+        return self
+
+    def __iter__(self) -> _Begun:
+        return self
+
+    def __next__(self) -> object:
+        if self._has_said:
+            return next(self._steps)
+        self._has_said = True
+        return self._waits_for
+
+    def throw(self, *error: Any) -> object:
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        self._steps.close()
 
 
 def _is_listed(policy: PolicyEngine, contract: Contract, principal: Principal) -> bool:
     try:
         return policy.is_listed(contract, principal) is True
-    except Exception:
+    except BaseException:  # a made-up cancellation included: nothing is waited for here
         return False

@@ -6,9 +6,9 @@ import asyncio
 import logging
 
 from placet.engine.dispatch import Dispatcher
+from placet.engine.faults import told
 from placet.engine.reconciler import Reconciler
 from placet.engine.settings import GateSettings
-from placet.errors import PlacetError
 from placet.model.identifiers import OwnerId
 from placet.ports.clock import Clock
 from placet.ports.store import Store
@@ -17,7 +17,10 @@ _log = logging.getLogger("placet.keeper")
 
 
 class Keeper:
-    """Two rounds: a heartbeat three times per lease while something is in flight, and a recovery now and then."""
+    """Two rounds: a heartbeat three times per lease while something is in flight, and a recovery now and then.
+
+    Neither ends because of what it met: a fault is told in the log, without its text, and the next round comes.
+    """
 
     def __init__(
         self,
@@ -55,13 +58,13 @@ class Keeper:
             if self._dispatcher.in_flight:
                 try:
                     await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
-                except PlacetError as fault:
-                    _log.warning("heartbeat failed", extra={"code": fault.code})
+                except Exception as fault:
+                    _log.warning("heartbeat failed", extra=told(fault))
 
     async def _recover(self) -> None:
         while True:
             try:
                 await self._reconciler.recover()
-            except PlacetError as fault:
-                _log.warning("recovery failed", extra={"code": fault.code})
+            except Exception as fault:
+                _log.warning("recovery failed", extra=told(fault))
             await self._clock.sleep(self._settings.recovery_seconds)

@@ -2,25 +2,34 @@
 
 A probe or a person says what happened; a model never does. Inconclusive is inconclusive: the row stays unknown, with
 one more look counted, and is left to people after a bounded number of them.
+
+A round goes on past whatever one row does to it; rows that failed come last in the next one. Rows that this process
+cannot look at are another's, and stay as they are.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 from placet.engine.chronicle import Chronicle
 from placet.engine.dispatch import result_digest, row_binding
+from placet.engine.faults import told
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
-from placet.errors import DecisionRefused, InvalidArguments, KeyMaterialError, MisuseError, NotFound
+from placet.errors import DecisionRefused, MisuseError, NotFound
 from placet.model.audit import AuditEvent, AuditOutcome, EventKind
 from placet.model.context import Absent, CannotTell, Found, ProbeContext
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import Digest, OperationKey
-from placet.model.ledger import MoveAnswer, Moved, NotMoved, Reconciliation
-from placet.model.principal import Principal, Standing, subjects_of
+from placet.model.ledger import LostRead, MoveAnswer, Moved, NotMoved, Reconciliation
+from placet.model.principal import Principal, Standing, is_principal, subjects_of
 from placet.ports.clock import IdSource
 from placet.ports.keys import Keys
 from placet.ports.liveness import Liveness
@@ -28,12 +37,23 @@ from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.ports.transport import Transport
 from placet.rules import lifecycle
-from placet.rules.decoding import decode_object
+from placet.rules.decoding import LONE_SURROGATE, decode_object
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 
+_log = logging.getLogger("placet.reconciler")
+
 _BATCH = 100
+_LISTED = 1000
+"""Rows listed to choose a batch from, so that one tenant's many do not keep another's few waiting for rounds."""
+_LOOKS_AT_ONCE = 16
 _FIRST_PROBE_PAUSE_SECONDS = 1.0
 _LONGEST_PROBE_PAUSE_SECONDS = 300.0
+_MAX_DOUBLINGS = 64
+MAX_REFERENCE_CHARACTERS = 200
+MAX_REASON_CHARACTERS = 500
+
+Row = TypeVar("Row")
+Value = TypeVar("Value")
 
 
 class Truth(StrEnum):
@@ -68,7 +88,9 @@ class Reconciler:
         liveness: Liveness,
         meter: Meter,
         settings: GateSettings,
+        is_ours_and_running: Callable[[Effect], bool] = lambda effect: False,
     ) -> None:
+        """`is_ours_and_running` says whether this very process is still performing the effect."""
         self._store = store
         self._registry = registry
         self._transport = transport
@@ -78,15 +100,32 @@ class Reconciler:
         self._liveness = liveness
         self._meter = meter
         self._settings = settings
+        self._is_ours_and_running = is_ours_and_running
+        self._stranded: _Queue[Effect] = _Queue(
+            lambda limit: self._store.stranded(limit=limit), _row_name, _tenant_of, is_wanted=self._may_be_taken_over
+        )
+        self._lost: _Queue[LostRead] = _Queue(
+            lambda limit: self._store.lost_reads(limit=limit), lambda lost: lost.place, lambda lost: lost.place.writer
+        )
+        self._due: _Queue[Effect] = _Queue(
+            lambda limit: self._store.due_for_probe(limit=limit), _row_name, _tenant_of, is_wanted=self._can_look
+        )
 
     async def recover(self) -> RecoveryReport:
-        """One round: take over what its owners lost, then probe every unknown effect that is due."""
-        taken = await self._take_over_stranded()
-        await self._close_lost_reads()
-        states: list[EffectState] = []
-        for effect in await self._store.due_for_probe(limit=_BATCH):
-            states.append(await self.probe(effect))
-        await self._measure()
+        """One round: take over what its owners lost, then probe every unknown effect that is due and ours to probe.
+
+        A row that fails is told in the log and tried again later; it does not end the round.
+
+        Raises:
+            StoreError: the rows of one kind could not be listed; those of the other kinds were looked after.
+        """
+        faults: list[Exception] = []
+        taken = await _noted(self._take_over_stranded(), faults, 0)
+        await _noted(self._close_lost_reads(), faults, None)
+        states = await _noted(self._probe_due(), faults, [])
+        await _noted(self._measure(), faults, None)
+        if faults:
+            raise faults[0]
         return RecoveryReport(
             taken_over=taken,
             committed=states.count(EffectState.RECONCILED_COMMITTED),
@@ -95,21 +134,40 @@ class Reconciler:
         )
 
     async def probe(self, effect: Effect) -> EffectState:
-        """Look once; the state the effect has afterwards."""
-        effect = await self._with_dead_owner_noted(effect)
-        looked_at = await self._store.now()
-        match await self._look(effect):
-            case Found(result=result, external_reference=reference):
-                answer = await self._write(
-                    effect, EffectState.RECONCILED_COMMITTED, looked_at, "probe", result, reference
-                )
-            case Absent():
-                answer = await self._write(effect, EffectState.RECONCILED_ABSENT, looked_at, "probe", None, None)
-            case CannotTell():
-                answer = NotMoved(effect=effect, reason="cannot_tell")
+        """Look once; the state the effect has afterwards. What has no probe here is left alone.
+
+        Raises:
+            Exception: whatever the store raised; the look has been counted as one in vain where that was possible.
+        """
+        if not self._can_look(effect):
+            return effect.state
+        try:
+            effect = await self._with_dead_owner_noted(effect)
+            looked_at = await self._store.now()
+            answer = await self._settled_by_look(effect, looked_at)
+        except Exception:
+            await self._count_after_fault(effect)
+            raise
         if isinstance(answer, NotMoved) and answer.effect.state is EffectState.UNKNOWN:
             await self._store.probed_in_vain(effect, next_probe_seconds=self._pause_after(effect, looked_at))
         return answer.effect.state
+
+    async def _settled_by_look(self, effect: Effect, looked_at: datetime) -> MoveAnswer:
+        match await self._look(effect):
+            case Found(result=result, external_reference=reference):
+                kept = _kept_reference(reference)
+                return await self._write(effect, EffectState.RECONCILED_COMMITTED, looked_at, "probe", result, kept)
+            case Absent():
+                return await self._write(effect, EffectState.RECONCILED_ABSENT, looked_at, "probe", None, None)
+            case CannotTell():
+                return NotMoved(effect=effect, reason="cannot_tell")
+
+    async def _count_after_fault(self, effect: Effect) -> None:
+        try:
+            pause = self._pause_after(effect, await self._store.now())
+            await self._store.probed_in_vain(effect, next_probe_seconds=pause)
+        except Exception as fault:
+            _log.warning("a look could not be counted", extra=told(fault))
 
     async def settle_by_person(
         self,
@@ -125,16 +183,21 @@ class Reconciler:
         Args:
             truth: `committed` or `absent`, nothing else.
             looked_at: when the person's look began; "absent" counts only if nothing could still be on its way then.
-            reason: a fixed code of the kind of evidence, such as `seen_in_desk`; recorded.
+            reason: a fixed code of the kind of evidence, such as `seen_in_desk`; at most 500 characters, recorded.
 
         Raises:
+            MisuseError: an argument is not of its kind; nothing was looked up.
             NotFound: no such unknown effect in the person's tenant.
             DecisionRefused: not a person, not entitled, the requester itself saying "absent", or too early for it.
         """
         truth = _truth(truth)
-        if looked_at.tzinfo is None:
+        _require_principal(by)
+        if not isinstance(looked_at, datetime) or looked_at.tzinfo is None:
             raise MisuseError("looked_at= knows its zone.")
-        effect = await self._store.effect(by.tenant, OperationKey(operation_key))
+        if not _is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
+            raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
+        known = _is_text(operation_key)
+        effect = await self._store.effect(by.tenant, OperationKey(operation_key)) if known else None
         if effect is None:
             raise NotFound("There is no such effect in your tenant.")
         effect = await self._with_dead_owner_noted(effect)
@@ -153,7 +216,12 @@ class Reconciler:
     async def effects(
         self, *, by: Principal, states: tuple[EffectState, ...] = tuple(EffectState), limit: int = 100
     ) -> tuple[Effect, ...]:
-        """Effects of the principal's tenant: its own, or all with the scope `effects.read`."""
+        """Effects of the principal's tenant: its own, or all with the scope `effects.read`.
+
+        Raises:
+            MisuseError: `by` is not a principal.
+        """
+        _require_principal(by)
         found = await self._store.effects(tenant=by.tenant, states=states, limit=limit)
         sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
         return tuple(effect for effect in found if sees_all or by.subject in subjects_of(effect.subject))
@@ -166,29 +234,58 @@ class Reconciler:
 
     async def _take_over_stranded(self) -> int:
         taken = 0
-        for effect in await self._store.stranded(limit=_BATCH):
-            facts = self._chronicle.of_effect(effect)
-            del facts["attempt"], facts["fence"]
-            completed = self._chronicle.completed(
-                facts,
-                AuditOutcome.UNKNOWN,
-                attempt=effect.attempt,
-                fence=effect.fence,
-                detail="owner_lost",
-                effect_state=EffectState.UNKNOWN.value,
-            )
-            answer = await self._store.take_over(effect, (completed,))
-            if isinstance(answer, Moved) and answer.is_news:
-                taken += 1
-                self._meter.effect_settled(state=EffectState.UNKNOWN.value)
+        for effect in await self._stranded.batch():
+            with self._stranded.past_faults(effect):
+                taken += await self._take_over(effect)
         return taken
+
+    async def _take_over(self, effect: Effect) -> bool:
+        facts = self._chronicle.of_effect(effect)
+        del facts["attempt"], facts["fence"]
+        completed = self._chronicle.completed(
+            facts,
+            AuditOutcome.UNKNOWN,
+            attempt=effect.attempt,
+            fence=effect.fence,
+            detail="owner_lost",
+            effect_state=EffectState.UNKNOWN.value,
+        )
+        answer = await self._store.take_over(effect, (completed,))
+        if isinstance(answer, Moved) and answer.is_news:
+            self._meter.effect_settled(state=EffectState.UNKNOWN.value)
+            return True
+        return False
 
     async def _close_lost_reads(self) -> None:
         """A read whose process died changed nothing; only its completed event is missing."""
-        for lost in await self._store.lost_reads(limit=_BATCH):
-            completed = self._chronicle.completing(lost.started)
-            if completed is not None:
-                await self._store.close_lost_read(lost, completed)
+        for lost in await self._lost.batch():
+            with self._lost.past_faults(lost):
+                completed = self._chronicle.completing(lost.started)
+                if completed is None:
+                    self._lost.put_last(lost)
+                else:
+                    await self._store.close_lost_read(lost, completed)
+
+    async def _probe_due(self) -> list[EffectState]:
+        """Some at once, so that probes that hang delay the others by one deadline and not by their sum."""
+        room = asyncio.Semaphore(_LOOKS_AT_ONCE)
+
+        async def look(effect: Effect) -> EffectState:
+            state = effect.state
+            async with room:
+                with self._due.past_faults(effect):
+                    state = await self.probe(effect)
+            return state
+
+        return await asyncio.gather(*(look(effect) for effect in await self._due.batch()))
+
+    def _may_be_taken_over(self, effect: Effect) -> bool:
+        return not self._is_ours_and_running(effect)
+
+    def _can_look(self, effect: Effect) -> bool:
+        """Whether this process has the tool and its probe; if not, somebody else has, and its looks are not ours."""
+        tool = self._registry.tools.get(effect.tool)
+        return tool is not None and tool.contract.has_probe
 
     async def _with_dead_owner_noted(self, effect: Effect) -> Effect:
         needs_end = effect.state is EffectState.UNKNOWN and effect.attempt_ended_at is None
@@ -204,10 +301,11 @@ class Reconciler:
             tool = self._registry.tools.get(effect.tool)
             wide = tool.contract.wide_fields if tool is not None else frozenset()
             arguments = decode_object(canonical, wide=wide)
-        except (KeyMaterialError, InvalidArguments):
+            context = ProbeContext(tenant=effect.tenant, operation_key=effect.operation_key, arguments=arguments)
+            return await self._transport.probe(effect.tool, context, timeout_seconds=self._settings.probe_seconds)
+        except Exception as fault:  # another key, an altered row, a transport that broke its word: nothing was seen
+            _log.warning("a look failed", extra=told(fault))
             return CannotTell()
-        context = ProbeContext(tenant=effect.tenant, operation_key=effect.operation_key, arguments=arguments)
-        return await self._transport.probe(effect.tool, context, timeout_seconds=self._settings.probe_seconds)
 
     async def _write(
         self,
@@ -247,7 +345,7 @@ class Reconciler:
             return None, None
         try:
             _, canonical = tool.check_result(result)
-        except InvalidArguments:
+        except Exception:  # the remote chose it
             return None, None
         binding = row_binding(effect.tenant, effect.operation_key, "result")
         return self._keys.seal(canonical, bound_to=binding), result_digest(canonical)
@@ -267,7 +365,9 @@ class Reconciler:
         """Doubling, at most five minutes; a year once the probes are used up, which leaves it to people."""
         if effect.probes + 1 >= self._settings.max_probes:
             return 31_536_000.0
-        pause = min(_FIRST_PROBE_PAUSE_SECONDS * 2.0**effect.probes, _LONGEST_PROBE_PAUSE_SECONDS)
+        pause = min(
+            _FIRST_PROBE_PAUSE_SECONDS * 2.0 ** min(effect.probes, _MAX_DOUBLINGS), _LONGEST_PROBE_PAUSE_SECONDS
+        )
         quiet = self.quiet_end(effect)
         if quiet is not None and quiet > looked_at:  # an absence seen before this proves nothing
             pause = min(max(pause, (quiet - looked_at + timedelta(milliseconds=1)).total_seconds()), 300.0)
@@ -288,6 +388,113 @@ def _truth(value: Truth | str) -> Truth:
     except ValueError:
         pass
     raise MisuseError("truth= is 'committed' or 'absent'.")
+
+
+class _Queue(Generic[Row]):
+    """Rows of one kind that wait for this process. The store lists the oldest first; what failed here comes last.
+
+    Rows that are not wanted, and those that fail for ever, stay in the store's list: the list is read further until a
+    batch of others is found. Owners take turns, so that one with many rows does not push another's out of the batch.
+    """
+
+    def __init__(
+        self,
+        listed: Callable[[int], Awaitable[tuple[Row, ...]]],
+        name: Callable[[Row], Hashable],
+        whose: Callable[[Row], str],
+        *,
+        is_wanted: Callable[[Row], bool] = lambda row: True,
+    ) -> None:
+        self._listed = listed
+        self._name = name
+        self._whose = whose
+        self._is_wanted = is_wanted
+        self._failed: set[Hashable] = set()
+
+    async def batch(self) -> list[Row]:
+        limit = _LISTED
+        while True:
+            found = await self._listed(limit)
+            wanted = [row for row in found if self._wants(row)]
+            fresh = [row for row in wanted if self._name(row) not in self._failed]
+            if is_all := len(found) < limit:
+                self._failed.intersection_update([self._name(row) for row in wanted])
+            if is_all or len(fresh) >= _BATCH:
+                again = [row for row in wanted if self._name(row) in self._failed]
+                return [*self._in_turns(fresh), *again][:_BATCH]
+            limit *= 4
+
+    def past_faults(self, row: Row) -> _PastFaults:
+        """A block that ends quietly if the row makes it fail; the row then comes last."""
+        return _PastFaults(lambda: self.put_last(row))
+
+    def put_last(self, row: Row) -> None:
+        self._failed.add(self._name(row))
+
+    def _wants(self, row: Row) -> bool:
+        try:
+            return self._is_wanted(row)
+        except Exception as fault:
+            _log.warning("a row was left alone", extra=told(fault))
+            return False
+
+    def _in_turns(self, rows: list[Row]) -> list[Row]:
+        turns: Counter[str] = Counter()
+        ranked: list[tuple[int, Row]] = []
+        for row in rows:
+            whose = self._whose(row)
+            ranked.append((turns[whose], row))
+            turns[whose] += 1
+        return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+
+
+class _PastFaults:
+    def __init__(self, put_last: Callable[[], None]) -> None:
+        self._put_last = put_last
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: object) -> bool:
+        if not isinstance(fault, Exception):
+            return False
+        self._put_last()
+        _log.warning("a row could not be looked after", extra=told(fault))
+        return True
+
+
+async def _noted(work: Coroutine[Any, Any, Value], faults: list[Exception], otherwise: Value) -> Value:
+    """One part of a round, whose fault waits until the others are done."""
+    try:
+        return await work
+    except Exception as fault:
+        faults.append(fault)
+        return otherwise
+
+
+def _row_name(effect: Effect) -> Hashable:
+    return effect.tenant, effect.operation_key, effect.fence
+
+
+def _tenant_of(effect: Effect) -> str:
+    return effect.tenant
+
+
+def _require_principal(by: object) -> None:
+    if not is_principal(by):
+        raise MisuseError("by= is the signed-in Principal.")
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is an exact str that can be encoded, and so stored and looked up."""
+    return type(value) is str and LONE_SURROGATE.search(value) is None
+
+
+def _kept_reference(reference: object) -> str | None:
+    """What the remote calls the effect, if it can be stored; the effect is committed either way."""
+    if type(reference) is str and _is_text(reference) and 0 < len(reference) <= MAX_REFERENCE_CHARACTERS:
+        return reference
+    return None
 
 
 _REFUSALS = {

@@ -6,7 +6,9 @@ take even that, the answer says that placet is unavailable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from placet.engine import replies
 from placet.engine.chronicle import Chronicle
@@ -24,6 +26,17 @@ from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
 from placet.ports.policy import PolicyEngine
 from placet.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A proposal that made no call, with substitutes for whatever was not of valid form (B009, B010)."""
+
+    error: InvalidProposal
+    call_id: CallId
+    name: str | None
+    attempt: int
+    contract: Contract | None = None
 
 
 class Refusals:
@@ -61,7 +74,23 @@ class Refusals:
 
     async def refuse_nobody(self, proposal: Proposal, session: Session, contract: Contract | None) -> Refused:
         """Nobody can be made out who acts: nothing is bound, decided or counted for it (B040, B041)."""
-        tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
+        code, reason = "denied", "principal_malformed"
+        try:
+            await self._store.record(self._before_a_call(proposal, session, contract, reason))
+        except PlacetError as fault:
+            code, reason = "boundary_unavailable", fault.code
+        return replies.refused(code, call_id=proposal.call_id, tool=_label(contract), reasons=(reason,))
+
+    async def unbound(self, proposal: Proposal, session: Session, contract: Contract | None) -> Refused:
+        """A fault of our own before there was a call. It is on record if the store still takes it."""
+        code = "boundary_unavailable"
+        with suppress(PlacetError):
+            await self._store.record(self._before_a_call(proposal, session, contract, code))
+        return replies.refused(code, call_id=proposal.call_id, tool=_label(contract), reasons=("internal_fault",))
+
+    def _before_a_call(
+        self, proposal: Proposal, session: Session, contract: Contract | None, detail: str
+    ) -> tuple[AuditEvent, ...]:
         facts = self._chronicle.of_rejected(
             session.principal,
             request_id=session.request_id,
@@ -70,24 +99,31 @@ class Refusals:
             name=proposal.tool,
             contract=contract,
         )
-        code, reason = "denied", "principal_malformed"
-        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=proposal.attempt, detail=reason)
-        try:
-            await self._store.record(events)
-        except PlacetError as fault:
-            code, reason = "boundary_unavailable", fault.code
-        return replies.refused(code, call_id=proposal.call_id, tool=tool, reasons=(reason,))
+        return self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=proposal.attempt, detail=detail)
 
-    async def invalid(
-        self,
-        error: InvalidProposal,
-        session: Session,
-        call_id: CallId,
-        name: str | None,
-        attempt: int,
-        contract: Contract | None,
-    ) -> Outcome:
-        """A recorded rejection, with substitutes for whatever was not of valid form (B009, B010)."""
+    async def invalid(self, rejection: Rejection, session: Session) -> Outcome:
+        """A recorded rejection."""
+        (outcome,) = await self.invalid_together((rejection,), session)
+        return outcome
+
+    async def invalid_together(self, rejections: Sequence[Rejection], session: Session) -> list[Outcome]:
+        """The rejections of one submission, recorded in one commit and counted as one step, that of the first."""
+        events = tuple(event for rejection in rejections for event in self._rejected(rejection, session))
+        code, reasons = "budget_exhausted", ()
+        try:
+            if await self._record_rejection(events, session, rejections[0].call_id):
+                return [
+                    replies.invalid(each.error, call_id=each.call_id, contract=each.contract) for each in rejections
+                ]
+        except PlacetError as fault:
+            code, reasons = "boundary_unavailable", (fault.code,)
+        return [
+            replies.refused(code, call_id=each.call_id, tool=_label(each.contract), reasons=reasons)
+            for each in rejections
+        ]
+
+    def _rejected(self, rejection: Rejection, session: Session) -> tuple[AuditEvent, ...]:
+        error = rejection.error
         error_type = (
             error.error_type
             if isinstance(error, ProtocolRejected)
@@ -97,21 +133,13 @@ class Refusals:
             session.principal,
             request_id=session.request_id,
             run_id=session.run_id,
-            call_id=call_id,
-            name=name,
-            contract=contract,
+            call_id=rejection.call_id,
+            name=rejection.name,
+            contract=rejection.contract,
         )
-        events = self._chronicle.pair(
-            facts, AuditOutcome.VALIDATION, attempt=attempt, detail=error.code, error_type=error_type
+        return self._chronicle.pair(
+            facts, AuditOutcome.VALIDATION, attempt=rejection.attempt, detail=error.code, error_type=error_type
         )
-        tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
-        try:
-            is_within_budget = await self._record_rejection(events, session, call_id)
-        except PlacetError as fault:
-            return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=(fault.code,))
-        if not is_within_budget:
-            return replies.refused("budget_exhausted", call_id=call_id, tool=tool)
-        return replies.invalid(error, call_id=call_id, contract=contract)
 
     async def _record_rejection(self, events: tuple[AuditEvent, ...], session: Session, call_id: CallId) -> bool:
         """Record, and count the step: a malformed proposal is a proposal. False if the run has no step left."""
@@ -169,9 +197,13 @@ class Refusals:
 def _version(policy: PolicyEngine) -> PolicyVersion:
     try:
         version: object = policy.version
-    except Exception:
+    except BaseException:  # a made-up cancellation included: nothing is waited for here
         version = None
     return PolicyVersion(version if type(version) is str and 0 < len(version) <= 200 else "unavailable")
+
+
+def _label(contract: Contract | None) -> str:
+    return contract.name if contract is not None else UNKNOWN_TOOL_LABEL
 
 
 _INVALID_TYPES = {"unknown_tool": "UnknownTool", "unknown_tool_version": "UnknownTool"}

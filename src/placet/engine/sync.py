@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -10,22 +11,45 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from placet.engine.desk import Desk
 from placet.engine.gate import Gate
 from placet.engine.reconciler import Reconciler
+from placet.errors import MisuseError
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 Inner = TypeVar("Inner")
+_ENDING_SECONDS = 5.0
+"""How long what is still in the loop may take to end, once cancelled."""
 
 
 class LoopThread:
     """An event loop of its own; `carry` runs a coroutine there and waits for its value."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
+        self._handing_over = threading.Lock()
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="placet-loop", daemon=True)
         self._thread.start()
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process the thread runs in; a fork copies no threads."""
+        return os.getpid() == self._process
+
     def carry(self, work: Coroutine[Any, Any, Value]) -> Value:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run there, wait here.
+
+        Raises:
+            MisuseError: the gate is closed, or another process's; nothing ran.
+        """
+        if not self.is_ours:
+            work.close()
+            raise MisuseError("The gate belongs to another process: open a gate after the fork.")
+        with self._handing_over:
+            if self._is_closed:
+                work.close()
+                raise MisuseError("The gate is closed.", hint="Open another with placet.open.")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:
@@ -33,9 +57,28 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Cancel what is still in the loop, wait until it has ended, and stop. In a forked child nothing is touched."""
+        if not self.is_ours:
+            return
+        with self._handing_over:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        try:
+            asyncio.run_coroutine_threadsafe(_end_everything(), self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+async def _end_everything() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_ENDING_SECONDS)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class _Carrier:

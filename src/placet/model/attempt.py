@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
     """The handler returned; the value is not checked yet."""
 
-    value: object
+    value: object = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
     """The remote refused and changed nothing. `message` is model-safe, at most 500 characters."""
 
-    message: str
+    message: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

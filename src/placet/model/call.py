@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from placet.model.contract import Contract
 from placet.model.identifiers import CallId, Digest, OperationKey, RequestId, RunId
@@ -31,8 +31,8 @@ class Call:
     call_id: CallId
     reply_to: CallId
     first_attempt: int
-    arguments: JsonObject
-    canonical_arguments: bytes
+    arguments: JsonObject = field(repr=False)
+    canonical_arguments: bytes = field(repr=False)
     argument_digest: Digest
     fingerprint: Digest
     operation_key: OperationKey

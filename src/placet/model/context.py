@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from placet.model.identifiers import CallId, OperationKey, RunId
@@ -50,14 +50,14 @@ class ProbeContext:
 
     tenant: str
     operation_key: OperationKey
-    arguments: JsonValue
+    arguments: JsonValue = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The probe found the effect. `result` becomes the recorded result if it keeps the contract."""
 
-    result: object
+    result: object = field(repr=False)
     external_reference: str | None = None
 
 

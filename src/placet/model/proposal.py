@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from placet.model.identifiers import CallId
 
@@ -21,6 +21,6 @@ class Proposal:
 
     call_id: CallId
     tool: str
-    arguments: object
+    arguments: object = field(repr=False)
     version: str | None = None
     attempt: int = 1

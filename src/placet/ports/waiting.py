@@ -7,8 +7,12 @@ meanwhile is owed: it is raised at the next ordinary wait, or by `raise_owed_can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Answered = TypeVar("Answered")
 
 
 async def whatever_happens(future: asyncio.Future[Any]) -> None:
@@ -60,6 +64,20 @@ async def foreign(work: Coroutine[Any, Any, object], *, timeout_seconds: float |
         task.uncancel()
         owe_cancellation()
     return answer
+
+
+def paying(
+    method: Callable[Parameters, Coroutine[Any, Any, Answered]],
+) -> Callable[Parameters, Coroutine[Any, Any, Answered]]:
+    """A public method that raises the cancellation it owes itself, instead of leaving it to its caller's next wait."""
+
+    @wraps(method)
+    async def paid(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answered:
+        answer = await method(*args, **kwargs)
+        await raise_owed_cancellation()
+        return answer
+
+    return paid
 
 
 async def takes_owed_cancellation() -> bool:

@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 import typing
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -43,9 +44,10 @@ WideInt = Annotated[int, Field(json_schema_extra={"x-placet-wide": True})]
 """An integer that may lie beyond 2^53-1; exact at any size."""
 
 SERVER_NAMES = frozenset(
-    {"tenant", "tenant_id", "tenantid", "operation_key", "idempotency_key", "approval_id", "principal", "call_context"}
+    {"tenant", "tenantid", "operationkey", "idempotencykey", "approvalid", "principal", "callcontext"}
 )
-"""What only the server may say. An argument of such a name would let a model say it (B028, B037, H007)."""
+"""What only the server may say, in small letters without separators, as `tenant-id`, `X-Tenant-ID` and `tenantId`
+are compared. An argument of such a name would let a model say it (B028, B037, H007)."""
 
 GENERIC_NAME_PARTS = frozenset(
     {"shell", "bash", "exec", "execute", "eval", "sql", "psql", "subprocess", "powershell", "cmd", "curl", "wget"}
@@ -65,6 +67,9 @@ _NAMES_AND_PATHS = re.compile(r"(?:^|_)(?:name|path|file|filename|dir|directory)
 _KNOWN_PROBLEMS = frozenset(typing.get_args(ErrorType))
 _MAX_PROBLEMS = 16
 _MAX_SHORT_TEXT = 200
+_SEPARATORS = re.compile(r"[\W_]+")
+_NO_SCHEMA = frozenset({"metadata", "default", "expected", "members", "serialization", "config"})
+"""Parts of a core schema that hold values, or say how it is written; they may look like a schema."""
 _RESULT_OPENS, _RESULT_CLOSES = b'{"result":', b"}"
 
 Handler = Callable[..., Any]
@@ -88,6 +93,7 @@ class Tool:
     _takes_model: str | None
     _takes_context: str | None
     _wide_result: frozenset[tuple[str, ...]]
+    _names_every_value: bool
 
     # ------------------------------------------------------------ arguments
 
@@ -102,15 +108,16 @@ class Tool:
         text = raw if type(raw) is bytes or type(raw) is str else encode_foreign(raw, limits=limits)
         decoded = decode_object(text, limits=limits, wide=contract.wide_fields)
         arguments = self._validated(canonical_bytes(decoded))
-        _refuse_coercion(decoded, arguments)
+        if (coerced := _coerced(decoded, arguments)) is not None:
+            raise InvalidArguments("contract_broken", problems=((json_pointer(coerced), "coerced"),))
+        _refuse_loss(decoded, arguments)
         canonical = canonical_bytes(arguments)
         if len(canonical) > contract.max_argument_bytes:
             raise InvalidArguments("arguments_too_large")
         if contract.text_rule is TextRule.GUARDED:
             _refuse_control_text(arguments, everywhere=contract.effect_class.is_write)
-        may_be_asked = contract.effect_class is not EffectClass.READ or contract.risk is not Risk.LOW
-        if may_be_asked and canonical_bytes(self._validated(canonical)) != canonical:
-            raise InvalidArguments("normalisation_not_stable")  # else what was approved would not be what runs
+        if canonical_bytes(self._validated(canonical)) != canonical:
+            raise InvalidArguments("normalisation_not_stable")  # else what is named and approved would not be what runs
         return arguments, canonical
 
     def handler_arguments(self, canonical: bytes, context: CallContext) -> dict[str, Any]:
@@ -145,10 +152,12 @@ class Tool:
         """
         reason = "result_broken"
         try:
-            text = _result_text(returned, self._result, limits=self._result_limits())
-            self._result.validate_json(text, strict=True, extra="forbid")
+            text = self._result_text(returned)
+            read = self._result.validate_json(text, strict=True, extra="forbid")
             canonical = canonical_bytes(self.read_result(text))
             plain = self.read_result(canonical)  # as a replay will read it, member order included
+            if _coerced(plain, self._result.dump_python(read, mode="json", by_alias=True, warnings="none")) is not None:
+                raise InvalidArguments("broken")
         except InvalidArguments as error:
             reason = "result_" + error.reason
         except BaseException:
@@ -167,6 +176,21 @@ class Tool:
         """
         wrapped = _RESULT_OPENS + text + _RESULT_CLOSES
         return decode_object(wrapped, limits=self._result_limits(), wide=self._wide_result)["result"]
+
+    def _result_text(self, returned: object) -> bytes:
+        """JSON text of a returned value: plain values as they are, typed ones through their own serialiser.
+
+        A list or dict that holds typed values is written so only if the contract names the type of each; where it
+        says `Any`, nobody promised how a value that is not JSON is written.
+        """
+        if type(returned) in (dict, list, str, int, float, bool, type(None)):
+            try:
+                text = encode_foreign({"result": returned}, limits=self._result_limits())
+                return text[len(_RESULT_OPENS) : -len(_RESULT_CLOSES)]
+            except InvalidArguments as refusal:
+                if refusal.reason != "unsupported_value" or not self._names_every_value:
+                    raise
+        return self._result.dump_json(returned, by_alias=True, warnings="error")
 
     def _result_limits(self) -> DecodingLimits:
         """A result travels inside an object of one member, so that any JSON value may be one."""
@@ -228,8 +252,10 @@ def tool(
         result = options.result()
         schema = options.schema(arguments)
         names = tuple(field.alias or key for key, field in arguments.model_fields.items())
+        redacted = options.known(redact, names)
         _refuse_server_names(options, schema, arguments)
         _refuse_lossy_writing(options, schema, arguments)
+        _refuse_other_keys(options, arguments)
         _refuse_generic(options, schema, reason=generic_executor)
         contract = Contract(
             name=options.name,
@@ -246,10 +272,10 @@ def tool(
             timeout_seconds=options.positive(timeout_seconds, "timeout_seconds"),
             retry=options.retry(retry or RetryPolicy()),
             remote=options.remote(remote or Remote()),
-            operation_key=options.template(operation_key, names, "operation_key"),
-            resource=options.template(resource, names, "resource"),
+            operation_key=options.template(operation_key, names, "operation_key", redacted=redacted),
+            resource=options.template(resource, names, "resource", redacted=redacted),
             purpose=options.short(purpose or options.name, "purpose"),
-            redact=options.known(redact, names),
+            redact=redacted,
             wide_fields=frozenset(_wide_paths(schema)),
             allowed_tenants=options.tenants(allowed_tenants),
             text_rule=options.choice(TextRule, text, "text"),
@@ -269,6 +295,7 @@ def tool(
             _takes_model=takes_model,
             _takes_context=takes_context,
             _wide_result=frozenset(("result", *path) for path in _wide_paths(contract.result_schema)),
+            _names_every_value=not _leaves_open(result.core_schema),
         )
 
     return derive
@@ -410,7 +437,9 @@ class _Options:
             raise self.refuse(f"redact names no argument: {', '.join(sorted(unknown))}")
         return frozenset(fields)
 
-    def template(self, text: str | None, names: tuple[str, ...], what: str) -> KeyTemplate | None:
+    def template(
+        self, text: str | None, names: tuple[str, ...], what: str, *, redacted: frozenset[str]
+    ) -> KeyTemplate | None:
         if text is None:
             return None
         fields = tuple(_TEMPLATE_FIELD.findall(self.text(text, what)))
@@ -420,6 +449,8 @@ class _Options:
             )
         if unknown := set(fields) - set(names):
             raise self.refuse(f"{what} names no argument: {', '.join(sorted(unknown))}")
+        if shown := redacted.intersection(fields):
+            raise self.refuse(f"the argument {min(shown)!r} is redacted, and {what} is kept and shown in clear")
         return KeyTemplate(text=text, fields=fields)
 
     def arguments(self) -> tuple[type[BaseModel], str | None, str | None]:
@@ -470,14 +501,23 @@ class _Options:
             raise self.refuse("its arguments have no JSON Schema")
         if any(node.get("uniqueItems") is True for node in _nodes(schema)):
             raise self.refuse("a set has no order, so two equal calls could differ; use a list")
+        self._refuse_lazy(arguments.__pydantic_core_schema__)
         return schema
 
     def result_schema(self, result: TypeAdapter[Any]) -> JsonObject:
         try:
-            return result.json_schema(mode="serialization")
+            schema = result.json_schema(mode="serialization")
         except PydanticUserError:
-            pass
-        raise self.refuse("its result has no JSON Schema")
+            schema = None
+        if schema is None:
+            raise self.refuse("its result has no JSON Schema")
+        self._refuse_lazy(result.core_schema)
+        return schema
+
+    def _refuse_lazy(self, core: object) -> None:
+        """What is checked while it is used is not checked before it is shown, run or recorded."""
+        if any(node["type"] == "generator" for node in _core_nodes(core)):
+            raise self.refuse("the items of an Iterable or Generator are checked one by one, when taken; use a list")
 
     def _hints(self) -> dict[str, Any]:
         try:
@@ -493,7 +533,8 @@ def _refuse_server_names(options: _Options, schema: JsonObject, arguments: type[
     """Refuse every name the model could be filled by, shown in the schema or not (field names, all aliases)."""
     hidden = (name for fields in _model_fields(arguments.__pydantic_core_schema__) for name in _read_names(fields))
     for name in (*_property_names(schema), *hidden):
-        if name.lower() in SERVER_NAMES:
+        bare = _SEPARATORS.sub("", unicodedata.normalize("NFKC", name).casefold())
+        if bare in SERVER_NAMES or bare.removeprefix("x") in SERVER_NAMES:
             raise options.refuse(f"the argument {name!r} is the server's to say; take it from the CallContext")
 
 
@@ -512,6 +553,14 @@ def _refuse_lossy_writing(options: _Options, schema: JsonObject, arguments: type
         )
     if any(node.get("writeOnly") is True for node in _nodes(schema)):
         raise options.refuse("a secret type writes itself masked, so two calls would look alike; use str and redact=")
+
+
+def _refuse_other_keys(options: _Options, arguments: type[BaseModel]) -> None:
+    """Members are named by text. Where names are read as something else, `1` and `01` would be one member."""
+    nodes = tuple(_core_nodes(arguments.__pydantic_core_schema__))
+    named = {node["ref"]: node for node in nodes if "ref" in node}
+    if not all(_is_text(node["keys_schema"], named) for node in nodes if "keys_schema" in node):
+        raise options.refuse("the keys of a mapping are str, or a Literal or Enum of str; else use a list")
 
 
 def _refuse_generic(options: _Options, schema: JsonObject, *, reason: str | None) -> None:
@@ -543,20 +592,54 @@ def _nodes(schema: object) -> Iterator[JsonObject]:
             yield from _nodes(child)
 
 
-def _model_fields(core: object) -> Iterator[dict[str, Any]]:
-    """The field tables of every model, typed dict and dataclass inside a core schema."""
+def _core_nodes(core: object, *, closed: frozenset[str] = frozenset()) -> Iterator[dict[str, Any]]:
+    """Every schema inside a core schema, itself included; what is inside a type of `closed` is not looked at."""
     if isinstance(core, dict):
-        fields = core.get("fields")
-        if core.get("type") in ("model-fields", "typed-dict") and isinstance(fields, dict):
-            yield fields
-        elif core.get("type") == "dataclass-args" and isinstance(fields, list):
-            yield {str(field.get("name")): field for field in fields}
-        for key, child in core.items():
-            if key != "metadata":
-                yield from _model_fields(child)
+        is_schema = type(core.get("type")) is str  # else a table by name, which may have any name
+        if is_schema:
+            yield core
+        if not is_schema or core["type"] not in closed:
+            for key, child in core.items():
+                if not (is_schema and key in _NO_SCHEMA):
+                    yield from _core_nodes(child, closed=closed)
     elif isinstance(core, list | tuple):
         for child in core:
-            yield from _model_fields(child)
+            yield from _core_nodes(child, closed=closed)
+
+
+def _model_fields(core: object) -> Iterator[dict[str, Any]]:
+    """The field tables of every model, typed dict, dataclass and named tuple inside a core schema."""
+    for node in _core_nodes(core):
+        fields = node.get("fields", node.get("arguments_schema"))
+        if isinstance(fields, dict):
+            yield fields
+        elif isinstance(fields, list):
+            yield {str(field.get("name")): field for field in fields if isinstance(field, dict)}
+
+
+def _is_text(core: dict[str, Any], named: dict[str, dict[str, Any]]) -> bool:
+    """Whether a key of this schema stays text; a validator may still change it."""
+    match core["type"]:
+        case "str" | "any":  # a JSON name is text
+            return True
+        case "literal":
+            return all(type(value) is str for value in core["expected"])
+        case "enum":
+            return all(isinstance(member.value, str) for member in core["members"])
+        case "union":
+            choices = (choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"])
+            return all(_is_text(choice, named) for choice in choices)
+        case "definition-ref":
+            return core["schema_ref"] in named and _is_text(named[core["schema_ref"]], named)
+        case "function-before" | "function-after" | "function-wrap":
+            return _is_text(core["schema"], named)
+        case _:
+            return False
+
+
+def _leaves_open(core: object) -> bool:
+    """Whether a value may be of any type, other than inside a model or dataclass, which writes itself."""
+    return any(node["type"] == "any" for node in _core_nodes(core, closed=frozenset({"model", "dataclass"})))
 
 
 def _read_names(fields: dict[str, Any]) -> Iterator[str]:
@@ -612,13 +695,6 @@ def _floats_as_text(value: JsonValue) -> JsonValue:
 # ---------------------------------------------------------------- values
 
 
-def _result_text(returned: object, result: TypeAdapter[Any], *, limits: DecodingLimits) -> bytes:
-    """JSON text of a returned value: plain values as they are, typed ones through their own serialiser."""
-    if type(returned) in (dict, list, str, int, float, bool, type(None)):
-        return encode_foreign({"result": returned}, limits=limits)[len(_RESULT_OPENS) : -len(_RESULT_CLOSES)]
-    return result.dump_json(returned, by_alias=True, warnings="error")
-
-
 def _problems(error: ValidationError) -> tuple[tuple[str, str], ...]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return tuple((_pointer(entry["loc"]), _problem(entry["type"])) for entry in found[:_MAX_PROBLEMS])
@@ -633,21 +709,45 @@ def _pointer(location: tuple[int | str, ...]) -> str:
     return json_pointer([str(part) for part in location])
 
 
-def _refuse_coercion(read: JsonValue, written: JsonValue, path: tuple[str, ...] = ()) -> None:
-    """Refuse what Pydantic lets pass even when strict: a literal or enum 1 read from `true` or `1.0`."""
+def _coerced(read: JsonValue, written: JsonValue, path: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """Where Pydantic let pass, though strict, a literal or enum 1 read from `true` or `1.0`."""
     if isinstance(read, dict) and isinstance(written, dict):
         for name, child in read.items():
-            if name in written:
-                _refuse_coercion(child, written[name], (*path, name))
+            if name in written and (found := _coerced(child, written[name], (*path, name))) is not None:
+                return found
     elif isinstance(read, list) and isinstance(written, list) and len(read) == len(written):
         for index, child in enumerate(read):
-            _refuse_coercion(child, written[index], (*path, str(index)))
+            if (found := _coerced(child, written[index], (*path, str(index)))) is not None:
+                return found
     elif (
         isinstance(read, bool | int | float)
         and isinstance(written, bool | int | float)
         and ((type(read) is bool) != (type(written) is bool) or (type(read) is float and type(written) is int))
     ):
-        raise InvalidArguments("contract_broken", problems=((json_pointer(path), "coerced"),))
+        return path
+    return None
+
+
+def _refuse_loss(read: JsonValue, written: JsonValue, path: tuple[str, ...] = ()) -> None:
+    """Refuse fewer members than were read: of `A` and `a`, read as one, only one would be shown and run."""
+    if isinstance(read, dict) and isinstance(written, dict):
+        renamed = [child for name, child in read.items() if name not in written]
+        others = [child for name, child in written.items() if name not in read] if renamed else []
+        if len(read) > len(written) or sum(map(_members, renamed)) > sum(map(_members, others)):
+            raise InvalidArguments("contract_broken", problems=((json_pointer(path), "member_lost"),))
+        for name, child in read.items():
+            if name in written:
+                _refuse_loss(child, written[name], (*path, name))
+    elif isinstance(read, list) and isinstance(written, list) and len(read) == len(written):
+        for index, child in enumerate(read):
+            _refuse_loss(child, written[index], (*path, str(index)))
+
+
+def _members(value: JsonValue) -> int:
+    """How many object members there are, at any depth."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_members, value.values()))
+    return sum(map(_members, value)) if isinstance(value, list) else 0
 
 
 def _refuse_control_text(value: JsonValue, *, everywhere: bool, path: tuple[str, ...] = (), key: str = "") -> None:

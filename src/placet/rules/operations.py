@@ -14,6 +14,7 @@ from placet.model.identifiers import CallId, Digest, OperationKey, RunId
 from placet.model.json import JsonObject
 from placet.model.principal import DEFAULT_ENVIRONMENT, Principal
 from placet.rules.canonical import sha256_hex
+from placet.rules.decoding import write_integer
 
 MAX_KEY_CHARACTERS = 200
 
@@ -44,7 +45,8 @@ def operation_key(
     lists give one key; beyond 200 characters they are hashed. Unique per tenant.
 
     Raises:
-        InvalidArguments: a field of the template is absent, null or not a scalar; nothing happened.
+        InvalidArguments: a field of the template is absent, null, not a scalar or an integer of more than 4,300
+            digits; nothing happened.
 
     Source: DESIGN section 10; C033, H030.
     """
@@ -100,8 +102,13 @@ def _field_values(template: KeyTemplate, arguments: JsonObject) -> list[str | in
 _ascii_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
+def _field_text(field: str | int) -> str:
+    """An integer exactly, however few digits this interpreter is told to write."""
+    return write_integer(field) if type(field) is int else _ascii_json(field)
+
+
 def _encode(*fields: str | int) -> OperationKey:
-    text = _ascii_json(fields)
+    text = f"[{','.join(map(_field_text, fields))}]"
     if len(text) > MAX_KEY_CHARACTERS:
         text = _ascii_json((fields[0], "sha256", sha256_hex("placet/key/1", text.encode())))
     return OperationKey(text)

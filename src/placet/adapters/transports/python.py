@@ -22,7 +22,7 @@ from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAn
 from placet.model.contract import Isolation
 from placet.ports.meter import Meter
 from placet.ports.waiting import one_turn, owe_cancellation, whatever_happens
-from placet.rules.contracts import Tool
+from placet.rules.contracts import Probe, Tool
 from placet.rules.redaction import escape_for_people, safe_exception_name
 
 MAX_WORDS_CHARACTERS = 500
@@ -38,6 +38,8 @@ class PythonTransport:
         self._meter = meter
         self._grace_seconds = grace_seconds
         self._strays = dict.fromkeys(self._tools, 0)
+        self._stray_looks = dict.fromkeys(self._tools, 0)
+        self._left_looks: set[asyncio.Future[Any]] = set()
         self._detached: set[asyncio.Future[Report]] = set()
 
     async def attempt(
@@ -73,14 +75,54 @@ class PythonTransport:
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         known = self._tools.get(tool)
-        if known is None or known.probe is None:
+        if known is None or known.probe is None or self._stray_looks[tool] >= MAX_STRAY_THREADS:
             return CannotTell()
-        looking = asyncio.ensure_future(_look(known, context))
-        done, _ = await asyncio.wait((looking,), timeout=timeout_seconds)
-        if not done:
-            looking.cancel()
+        looking = asyncio.ensure_future(self._look(known, known.probe, context))
+        try:
+            await asyncio.wait((looking,), timeout=timeout_seconds)
+        finally:
+            if not looking.done():
+                looking.cancel()
+                self._leave(tool, looking)
+        if not looking.done() or looking.cancelled():  # a probe may even have cancelled itself
             return CannotTell()
         return looking.result()
+
+    async def _look(self, tool: Tool, probe: Probe, context: ProbeContext) -> ProbeAnswer:
+        try:
+            if _is_async(probe):
+                answer: object = await probe(context)
+            else:
+                answer = await self._look_in_thread(tool.contract.name, probe, context)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+        except BaseException:
+            return CannotTell()
+        if type(answer) is Found or type(answer) is Absent:
+            return answer
+        return CannotTell()
+
+    async def _look_in_thread(self, name: str, probe: Probe, context: ProbeContext) -> object:
+        """A plain function may block; nobody but its own look waits for it, and what it says too late is ignored."""
+        looking = _answer_of_thread(name, probe, context)
+        try:
+            return await asyncio.shield(looking)
+        except asyncio.CancelledError:
+            self._leave(name, looking)
+            raise
+
+    def _leave(self, name: str, looking: asyncio.Future[Any]) -> None:
+        """Count a look that goes on past its deadline, until it ends."""
+
+        def ended(future: asyncio.Future[Any]) -> None:
+            self._left_looks.discard(future)
+            self._stray_looks[name] -= 1
+            if not future.cancelled() and type(answer := future.result()) is CoroutineType:
+                answer.close()  # nobody will await it
+
+        self._stray_looks[name] += 1
+        self._left_looks.add(looking)
+        looking.add_done_callback(ended)
 
     def has_room(self, tool: str) -> bool:
         return self._strays.get(tool, 0) < MAX_STRAY_THREADS
@@ -149,16 +191,31 @@ def _returned(value: object) -> Report:
     return Returned(value=value)
 
 
-async def _look(tool: Tool, context: ProbeContext) -> ProbeAnswer:
-    try:
-        answer: object = tool.probe(context) if tool.probe is not None else None
-        if inspect.isawaitable(answer):
-            answer = await answer
-    except BaseException:
-        return CannotTell()
-    if type(answer) is Found or type(answer) is Absent:
-        return answer
-    return CannotTell()
+def _is_async(probe: Probe) -> bool:
+    return inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__)
+
+
+def _answer_of_thread(name: str, probe: Probe, context: ProbeContext) -> asyncio.Future[object]:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+    variables = contextvars.copy_context()
+
+    def deliver(answer: object) -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    def run() -> None:
+        try:
+            answer: object = variables.run(probe, context)
+        except BaseException:
+            answer = CannotTell()
+        try:
+            loop.call_soon_threadsafe(deliver, answer)
+        except RuntimeError:
+            return  # the loop is gone, and with it whoever looked
+
+    threading.Thread(target=run, name=f"placet-probe-{name}", daemon=True).start()
+    return future
 
 
 def _report_of(error: BaseException) -> Report:

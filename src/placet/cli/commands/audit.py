@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,12 +130,13 @@ def verify(
         )
         for each in report.breaks:
             screen.line(f"break  {shown(each.writer)}  {each.sequence}  {each.problem}")
-    if screen.is_text and with_heads and not (print_anchor and report.holds):
-        for head in heads[-_HEADS_SHOWN:]:
-            screen.line(f"head  {shown(head.writer)}  {head.sequence}  {shown(head.link)}")
-        if len(heads) > _HEADS_SHOWN:
-            screen.talk(f"... and {len(heads) - _HEADS_SHOWN} more heads")
+        if with_heads:
+            for head in heads[-_HEADS_SHOWN:]:
+                screen.line(f"head  {shown(head.writer)}  {head.sequence}  {shown(head.link)}")
+            if len(heads) > _HEADS_SHOWN:
+                screen.talk(f"... and {len(heads) - _HEADS_SHOWN} more heads")
     if not report.holds:
+        sys.stdout.flush()  # what is broken comes before what to do about it
         screen.warn("placet: the audit does not hold. Stop all writers, keep the file, compare with a kept anchor.")
         return Exit.AUDIT_BROKEN
     if not print_anchor:

@@ -141,12 +141,27 @@ class _Asking:
     def submit(self, *, idempotency_key: str | None, stop_on_failure: bool) -> Exit:
         named = f", call {shown(self._batch[0]['call_id'])}" if self._is_single else ""
         self._screen.talk(f"run {shown(self._run)}{named}")
-        outcomes = finish(self._submitted(idempotency_key, stop_on_failure=stop_on_failure))
+        try:
+            outcomes = finish(self._submitted(idempotency_key, stop_on_failure=stop_on_failure))
+        except KeyboardInterrupt:
+            self._warn_of_cut()
+            raise
         if self._is_single:
             self._show_one(outcomes[0])
         else:
             self._show_all(outcomes)
         return worst([exit_of_outcome(outcome) for outcome in outcomes])
+
+    def _warn_of_cut(self) -> None:
+        """Whoever cuts a call off has to know that it may have acted, and under which names to ask."""
+        named = f", call {shown(self._batch[0]['call_id'])}" if self._is_single else ""
+        self._screen.warn(f"placet: cut off; the outcome may be unknown. It was run {shown(self._run)}{named}")
+        self._screen.warn("  look:      placet effects list --state unknown")
+        self._screen.warn("  settle:    placet effects reconcile")
+        self._screen.warn(
+            f"  ask again: the same {'call' if self._is_single else 'file'}, {self._again()}; "
+            "under other names it may act twice"
+        )
 
     async def _submitted(self, idempotency_key: str | None, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
         principal, run = self._principal, self._run
@@ -196,9 +211,12 @@ class _Asking:
                 screen.talk(f"  next: placet approvals show {shown(approval_id)}; then the same call, {self._again()}")
             case Failed(words=str(words)):
                 screen.line(f"  tool said: {words}")  # escaped when it was taken from the handler
-            case Unknown() | InProgress():
+            case Unknown():
                 screen.line(f"  operation key: {shown_key(outcome.operation_key or '')}")
                 screen.talk("  next: placet effects reconcile")
+            case InProgress():
+                screen.line(f"  operation key: {shown_key(outcome.operation_key or '')}")
+                screen.talk(f"  next: the same call later, {self._again()}")
             case _:
                 pass
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placet.cli.failing import UsageProblem
+from placet.cli.failing import UsageProblem, scope_hint
 from placet.cli.project import checked, finish, is_text, load_tools, open_project, person, require_store
 from placet.cli.screen import Column, instant_data, shown_key
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
@@ -31,14 +31,17 @@ _verbs = COMMANDS["effects"].verbs
 
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _MANY = 100_000
+_LONGEST_WAIT = timedelta(days=1)
+"""A probe that is further away is none: its probes are used up."""
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="The operation key, as `list` prints it.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """An effect, and from when on "absent" can be believed."""
+    """An effect, when it was looked at, and from when on "absent" can be believed."""
 
     effect: Effect
+    now: datetime
     quiet_end: datetime | None
 
 
@@ -130,12 +133,14 @@ def _person(session: Session) -> Principal:
 
 async def _listed(session: Session, by: Principal, states: tuple[EffectState, ...], limit: int) -> list[_Seen]:
     async with open_project(session.settings, ()) as gate:
-        return [_seen(gate, effect) for effect in await gate.reconciler.effects(by=by, states=states, limit=limit)]
+        now = await gate.store.now()
+        found = await gate.reconciler.effects(by=by, states=states, limit=limit)
+        return [_seen(gate, effect, now) for effect in found]
 
 
 async def _shown(session: Session, by: Principal, key: str) -> _Seen:
     async with open_project(session.settings, ()) as gate:
-        return _seen(gate, await _visible(gate, by, key))
+        return _seen(gate, await _visible(gate, by, key), await gate.store.now())
 
 
 async def _visible(gate: Gate, by: Principal, key: str) -> Effect:
@@ -156,8 +161,8 @@ def _as_key(said: str) -> OperationKey:
     return OperationKey(said if is_text(said) else "")
 
 
-def _seen(gate: Gate, effect: Effect) -> _Seen:
-    return _Seen(effect=effect, quiet_end=gate.reconciler.quiet_end(effect))
+def _seen(gate: Gate, effect: Effect, now: datetime) -> _Seen:
+    return _Seen(effect=effect, now=now, quiet_end=gate.reconciler.quiet_end(effect))
 
 
 def _states(said: Sequence[str] | None) -> tuple[EffectState, ...]:
@@ -174,28 +179,37 @@ def _states(said: Sequence[str] | None) -> tuple[EffectState, ...]:
 def _recover(session: Session) -> Exit:
     settings = session.settings
     require_store(settings)
-    report, left = finish(_recovered(session))
-    body = {
+    report, left, now = finish(_recovered(session))
+    due = min((effect.probe_after for effect in left if effect.probe_after is not None), default=None)
+    body: dict[str, Any] = {
         "taken_over": report.taken_over,
         "committed": report.committed,
         "absent": report.absent,
         "still_unknown": report.still_unknown,
-        "unknown_in_all": left,
+        "unknown_in_all": len(left),
     }
     if session.screen.is_text:
         session.screen.fields((name.replace("_", " "), str(number)) for name, number in body.items())
     else:
-        session.screen.document("recovery/1", body)
-    if left == 0:
+        session.screen.document("recovery/1", {**body, "look_again_at": instant_data(due)})
+    if not left:
         return Exit.OK
     session.screen.talk("Something stays unknown: placet effects list --state unknown")
+    session.screen.talk(_when_again(session, due, now))
     return Exit.UNKNOWN
 
 
-async def _recovered(session: Session) -> tuple[RecoveryReport, int]:
+def _when_again(session: Session, due: datetime | None, now: datetime) -> str:
+    if due is None or due - now > _LONGEST_WAIT:
+        return "No probe will settle it: look yourself, then placet effects reconcile KEY --committed|--absent ..."
+    return f"Look again after {session.screen.instant(due)}: placet effects reconcile"
+
+
+async def _recovered(session: Session) -> tuple[RecoveryReport, tuple[Effect, ...], datetime]:
     async with open_project(session.settings, load_tools(session.settings)) as gate:
         report = await gate.reconciler.recover()
-        return report, len(await gate.store.effects(tenant=None, states=(EffectState.UNKNOWN,), limit=_MANY))
+        left = await gate.store.effects(tenant=None, states=(EffectState.UNKNOWN,), limit=_MANY)
+        return report, tuple(left), await gate.store.now()
 
 
 def _probe(session: Session, key: str) -> Exit:
@@ -211,7 +225,7 @@ async def _probed(session: Session, by: Principal, key: str) -> _Seen:
         effect = await _visible(gate, by, key)
         if effect.state is EffectState.UNKNOWN:
             await gate.reconciler.probe(effect)
-        return _seen(gate, await _visible(gate, by, key))
+        return _seen(gate, await _visible(gate, by, key), await gate.store.now())
 
 
 def _settle(session: Session, key: str, truth: Truth, looked: datetime | None, reason: str) -> Exit:
@@ -231,9 +245,11 @@ async def _settled(
             )
         except DecisionRefused as error:
             if error.code == "too_early_for_absent":
-                error.hint = _quiet_hint(session, _seen(gate, await _visible(gate, by, key)))
+                error.hint = _quiet_hint(session, _seen(gate, await _visible(gate, by, key), await gate.store.now()))
+            elif error.code == "scope_missing":
+                error.hint = scope_hint(RECONCILE_SCOPE)
             raise
-        return _seen(gate, effect)
+        return _seen(gate, effect, await gate.store.now())
 
 
 def _quiet_hint(session: Session, seen: _Seen) -> str:
@@ -284,12 +300,30 @@ def _show(session: Session, seen: _Seen) -> None:
             ("reference", effect.external_reference),
             ("created at", screen.instant(effect.created_at)),
             ("changed at", screen.instant(effect.updated_at)),
+            ("held until", screen.instant(effect.lease_until) if effect.state is EffectState.DISPATCHED else None),
             ("quiet after", screen.instant(seen.quiet_end) if effect.state is EffectState.UNKNOWN else None),
         ]
     )
-    if effect.state is EffectState.UNKNOWN:
-        key = quote(shown_key(effect.operation_key))
-        screen.talk(f"placet effects reconcile {key} --committed|--absent --looked-at now --reason CODE")
+    for line in _next_steps(session, seen):
+        screen.talk(line)
+
+
+def _next_steps(session: Session, seen: _Seen) -> Iterator[str]:
+    effect, key = seen.effect, quote(shown_key(seen.effect.operation_key))
+    match effect.state:
+        case EffectState.UNKNOWN:
+            if effect.probe_after is not None and effect.probe_after - seen.now <= _LONGEST_WAIT:
+                yield f"To ask its probe, after {session.screen.instant(effect.probe_after)}:"
+                yield f"  placet effects reconcile {key}"
+            yield "If you looked yourself:"
+            yield f"  placet effects reconcile {key} --committed|--absent --looked-at now --reason CODE"
+        case EffectState.DISPATCHED if effect.lease_until <= seen.now:
+            yield "Its lease is over, and nobody said how it ended: the process that ran it is gone, or stands still."
+            yield "Recover it, which makes it unknown and asks its probe: placet effects reconcile"
+        case EffectState.DISPATCHED:
+            yield f"It is being done. Look again after {session.screen.instant(effect.lease_until)}."
+        case _:
+            pass
 
 
 def _data(seen: _Seen) -> dict[str, Any]:

@@ -143,3 +143,4 @@ def _next_steps(screen: Screen, folder: Path) -> None:
     for step in steps:
         screen.talk(f"  {shown(step) if step.startswith('cd ') else step}")
     screen.talk("The key file signs approvals and opens the store: keep it out of version control, and back it up.")
+    screen.talk("Run agents as an OS user of their own: whoever runs as a user listed under [people] can decide as it.")

@@ -14,7 +14,7 @@ from placet.cli.session import Session, epilog, new_app, with_list_session, with
 from placet.cli.table import COMMANDS, Exit
 from placet.engine.registry import Registry
 from placet.errors import ContractError, NotFound
-from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Risk
+from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Remote, Risk
 from placet.model.decision import Deny
 from placet.model.principal import Principal
 from placet.rules.policy import Matrix
@@ -86,6 +86,7 @@ def _details(contract: Contract) -> dict[str, Any]:
         "isolation": contract.isolation.value,
         "timeout_seconds": contract.timeout_seconds,
         "max_attempts": contract.retry.max_attempts,
+        "remote": _remote(contract.remote),
         "operation_key": contract.operation_key.text if contract.operation_key is not None else None,
         "resource": contract.resource.text if contract.resource is not None else None,
         "purpose": contract.purpose,
@@ -101,9 +102,21 @@ def _details(contract: Contract) -> dict[str, Any]:
     }
 
 
+def _remote(remote: Remote) -> dict[str, Any]:
+    return {
+        "honours_key": remote.honours_key,
+        "key_retention_seconds": remote.key_retention_seconds,
+        "refuses_late": remote.refuses_late,
+        "arrival_bound_seconds": remote.arrival_bound_seconds,
+        "proves_absence": remote.proves_absence,
+    }
+
+
 def _word(value: object) -> str | None:
     if value is None or value == []:
         return None
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_word(each) or 'none'}" for name, each in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -170,12 +183,19 @@ def lint(contract: Contract, *, agent: Principal | None) -> Iterator[Finding]:
     def warning(code: str, message: str, fix: str) -> Finding:
         return Finding(severity="warning", code=code, tool=contract.name, message=message, fix=fix)
 
-    is_grave = contract.effect_class is EffectClass.IRREVERSIBLE or contract.risk in (Risk.HIGH, Risk.CRITICAL)
+    is_irreversible = contract.effect_class is EffectClass.IRREVERSIBLE
+    is_risky = contract.risk in (Risk.HIGH, Risk.CRITICAL)
     if not contract.description.strip():
         yield warning("no_description", "neither the model nor the approver is told what it does", "write a docstring")
     if contract.effect_class.is_write:
         yield from _lint_write(contract, warning)
-    if is_grave and contract.approval is ApprovalMode.NEVER:
+    if is_irreversible and not is_risky and contract.approval is not ApprovalMode.ALWAYS:
+        yield warning(
+            "irreversible_unasked",
+            f"it cannot be taken back, and at risk {contract.risk} the built-in policy asks nobody",
+            'approval="always"',
+        )
+    if is_risky and contract.approval is ApprovalMode.NEVER:
         yield warning("never_asks", "policy asks for this risk, and the contract then refuses", 'approval="by_policy"')
     if contract.generic_executor_reason is not None:
         yield warning(

@@ -27,7 +27,7 @@ from placet.demos.ops.observations import Incident, shipped_incident, shipped_ru
 from placet.demos.ops.scene import AGENT, VIEWER, Checks, Scene
 from placet.demos.ops.story import told
 from placet.demos.ops.summary import Numbers, as_document, numbers, print_table
-from placet.demos.ops.talk import Talk, is_terminal, silence, talk_to
+from placet.demos.ops.talk import Talk, is_terminal, shown, silence, talk_to
 from placet.demos.ops.tools import ops_tools
 
 HELD, FAILED, USAGE, DECLINED, INTERRUPTED = 0, 1, 2, 6, 130
@@ -78,6 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     approver: Approver = AtTheTerminal(_AT_THE_TERMINAL) if is_asked else NamedOnCommandLine(options.yes_as)
     aloud = talk_to(sys.stderr if options.json else sys.stdout)
     talk = silence() if options.quiet else aloud
+    _say_who_is_who(talk, approver)
     try:
         with _work_folder(options.keep) as folder, _desk(folder / "desk", talk) as desk_url:
             asking = aloud if is_asked else talk
@@ -96,6 +97,12 @@ def main(argv: list[str] | None = None) -> int:
     if options.keep is not None:
         talk.line(f"everything written is in {options.keep}")
     return ending.exit_code
+
+
+def _say_who_is_who(talk: Talk, approver: Approver) -> None:
+    talk.line(f"{AGENT} is an agent: it investigates an incident and may propose a ticket, but opens none by itself.")
+    talk.line(f"{shown(approver.name)} is the person who approves or declines each ticket.")
+    talk.line("The ticket desk is somebody else's system: a process of its own, which placet can only call.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -261,4 +268,7 @@ def _report(ending: _Ending, aloud: Talk, *, as_json: bool) -> None:
     for failure in ending.scene.checks.failed:
         aloud.line(aloud.painted("red", f"FAILED: {failure}"))
     if ending.scene.has_declined:
-        aloud.line("The approver declined. That is an answer, not a success.")
+        aloud.line("The approver declined the ticket, so it was not created: nothing was sent to the desk for it.")
+        aloud.line(
+            f"That is an answer and no fault. The demo ends with exit code {DECLINED}, which make calls an error."
+        )

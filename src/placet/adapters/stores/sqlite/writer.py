@@ -8,6 +8,7 @@ comes, and the cancellation is raised at their next wait.
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -20,7 +21,7 @@ import apsw
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite.connection import connect, translated
 from placet.adapters.stores.sqlite.tables import SQL, SqliteTables
-from placet.errors import PlacetError, StoreError, StoreInDoubt, StoreUnavailable
+from placet.errors import MisuseError, PlacetError, StoreError, StoreInDoubt, StoreUnavailable
 from placet.model.audit import AuditEvent
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.meter import Meter
@@ -66,6 +67,7 @@ class Writer:
         self._heard = heard
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._closed = False
+        self._process = os.getpid()
         self._is_broken = False
         self.commits = 0
         self._thread = threading.Thread(target=self._serve, name="placet-writer", daemon=True)
@@ -77,7 +79,10 @@ class Writer:
         Raises:
             StoreUnavailable: nothing of it was committed.
             StoreInDoubt: the commit's own answer was lost.
+            MisuseError: the store was opened before a fork; the writing thread is the parent's.
         """
+        if os.getpid() != self._process:
+            raise MisuseError("The store belongs to another process: open a gate after the fork.")
         if self._closed:
             raise StoreUnavailable("The store is closed.")
         loop = asyncio.get_running_loop()
@@ -89,7 +94,7 @@ class Writer:
 
     def close(self) -> None:
         """Serve what has been handed over, then end. Idempotent."""
-        if not self._closed:
+        if not self._closed and os.getpid() == self._process:
             self._closed = True
             self._orders.put(None)
             self._thread.join()
