@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +32,7 @@ from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
 from placet.engine.sync import LoopThread, SyncGate
-from placet.errors import KeyMaterialError, MisuseError, StoreMissing
+from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing, StoreNotWritable
 from placet.model.identifiers import WriterId
 from placet.ports.clock import Clock, IdSource
 from placet.ports.meter import Meter
@@ -57,6 +58,8 @@ __all__ = [
     "open_store",
     "verify_audit",
 ]
+
+_STARTER_LOOKS, _STARTER_PAUSE_SECONDS = 40, 0.05
 
 MEMORY = "memory:"
 """The store that forgets everything with its process."""
@@ -327,8 +330,16 @@ def open_store(
     from placet.adapters.stores.sqlite import SqliteStore
 
     path = Path(where)
-    keys = _keys_for(path, key or key_path(path))
-    return keys, SqliteStore(path, keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
+    if not path.name or path.is_dir():
+        raise ConfigurationError(f"store= is the path of a file, not of a folder: {str(where)!r}")
+    found: KeyRing | None = None
+    try:
+        found = _keys_for(path, key)
+    except PermissionError:
+        pass
+    if found is None:
+        raise StoreNotWritable(f"This user may not look into the folder of the store: {path.parent}")
+    return found, SqliteStore(path, keys=found, clock=clock, writer=writer, meter=meter, heard=heard)
 
 
 def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[KeyRing, Store]:
@@ -352,12 +363,33 @@ def verify_audit(store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, s
     return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors, later_heads=store.heads)
 
 
-def _keys_for(store: Path, key: Path) -> KeyRing:
+def _keys_for(store: Path, given: Path | None) -> KeyRing:
+    """The keys of a store. A key that waits beside a store that is gone is a lost ledger, not a new one.
+
+    An empty ledger would let everything that was done be done again, so it is never made in the place of a lost one.
+    """
+    key = given or key_path(store)
     had_store = store.exists()  # asked first: another starter makes the key before the store
     if key.exists():
+        if given is None and not had_store and not _appears(store):
+            raise StoreMissing(
+                f"The key {key} is here and its store is not: {store}",
+                code="store_lost",
+                hint="Restore the store from a backup. Only if nothing was ever done under it, remove the key file.",
+            )
         return load_key_file(key)
     if had_store:
         raise KeyMaterialError(f"The store {store} exists, but its key does not: {key}")
     if not store.parent.is_dir():
         raise StoreMissing(f"The folder of the store does not exist: {store.parent}", hint="Make the folder first.")
     return create_key_file(key)
+
+
+def _appears(store: Path) -> bool:
+    """Whether another starter, which has made the key, makes the store within its time."""
+    waiting = threading.Event()
+    for _ in range(_STARTER_LOOKS):
+        if store.exists():
+            return True
+        waiting.wait(_STARTER_PAUSE_SECONDS)
+    return store.exists()

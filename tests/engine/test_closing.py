@@ -21,6 +21,7 @@ from placet import EffectState, GateSettings, Invalid, NotRun, Recovery, Refused
 from placet.errors import BoundaryUnavailable, MisuseError, StoreInDoubt, StoreUnavailable
 from placet.model.call import Call
 from placet.model.contract import Contract
+from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal
 from placet.rules.proposals import MAX_BATCH
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy, acting, looked_up, written
@@ -350,7 +351,8 @@ async def test_a_clock_that_fails_while_a_claim_is_in_doubt_keeps_the_doubt(open
     async def void(*_: Any) -> bool:
         raise clockless
 
-    world.gate.store.void = void  # type: ignore[method-assign]
+    store: Any = world.gate.store
+    store.void = void
 
     assert isinstance(await world.submit("write", {"word": "x"}), Unknown)
     doubtful.serve()
@@ -448,10 +450,10 @@ class Policy:
 
 
 class Unversioned(Policy):
-    version = property(lambda self: (_ for _ in ()).throw(asyncio.CancelledError()))  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        pass
+    def __getattribute__(self, name: str) -> Any:
+        if name == "version":
+            raise asyncio.CancelledError
+        return super().__getattribute__(name)
 
 
 async def test_a_policy_without_a_version_refuses_and_submit_never_raises(open_world: OpenWorld, spy: Spy) -> None:
@@ -484,7 +486,7 @@ async def test_a_policy_may_wait_as_often_as_it_likes(open_world: OpenWorld, spy
         async def decide(self, call: Call) -> Any:
             for _ in range(turns):
                 await asyncio.sleep(0.001)
-            return placet.Allow(policy_version="v1")  # type: ignore[arg-type]
+            return placet.Allow(reasons=("mine",), policy_version=PolicyVersion("v1"))
 
     world = await open_world(looked_up(spy), policy=Slow())
 

@@ -210,7 +210,7 @@ def test_a_result_that_holds_typed_values_is_written_as_its_contract_says(hint: 
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
-        (list[Ticket], [Data(1)]),
+        (list[Data], [Ticket(id=1)]),
         (list[Ticket], [Ticket.model_construct(id="1")]),
         (list[datetime], [{1}]),
         (list[int], [1, {2}]),

@@ -77,8 +77,8 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
         return tuple(value)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the user's module raises, its text stays with it
-        if isinstance(error, PlacetError) and type(error).__module__ == PlacetError.__module__:
+    except BaseException as error:  # whatever the user's module raises, its text stays there
+        if _is_ours(error):
             raise
         if os.environ.get("PLACET_DEBUG") == "1":
             import traceback
@@ -89,6 +89,13 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
             hint="Mend the module, or [placet] tools in placet.toml. PLACET_DEBUG=1 shows the traceback.",
         )
     raise fault
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it is one of placet's very classes, so that its text is placet's; a subclass may say anything."""
+    from placet.rules.redaction import UNTRUSTED_EXCEPTION, safe_exception_name
+
+    return safe_exception_name(error) != UNTRUSTED_EXCEPTION and isinstance(error, PlacetError)
 
 
 def _what_happened(error: BaseException, folder: Path) -> str:
@@ -102,7 +109,7 @@ def _what_happened(error: BaseException, folder: Path) -> str:
         if file.is_relative_to(folder):
             place = f" in {file.relative_to(folder)}, line {frame.tb_lineno}"
         frame = frame.tb_next
-    if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
+    if type(error) is ModuleNotFoundError and type(error.name) is str:
         place += f" (no module named {error.name!r})"
     return f"{safe_exception_name(error)}{place}"
 

@@ -386,8 +386,8 @@ class Dispatcher:
         while not self._is_closed:
             try:
                 await self._clock.sleep(pause)
-            except PlacetError:  # the clock failed; the loop has a time of its own
-                await asyncio.sleep(pause)
+            except PlacetError:
+                await asyncio.sleep(pause)  # noqa: TID251  the clock failed; the loop has a time of its own
             pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
             try:
                 await verb()

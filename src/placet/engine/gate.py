@@ -672,10 +672,10 @@ class _Begun:
         self._has_said = False
         self._steps = steps
 
-    def __await__(self) -> _Begun:
+    def __await__(self) -> Any:
         return self
 
-    def __iter__(self) -> _Begun:
+    def __iter__(self) -> Any:
         return self
 
     def __next__(self) -> object:

@@ -109,7 +109,8 @@ class Refusals:
     async def invalid_together(self, rejections: Sequence[Rejection], session: Session) -> list[Outcome]:
         """The rejections of one submission, recorded in one commit and counted as one step, that of the first."""
         events = tuple(event for rejection in rejections for event in self._rejected(rejection, session))
-        code, reasons = "budget_exhausted", ()
+        code = "budget_exhausted"
+        reasons: tuple[str, ...] = ()
         try:
             if await self._record_rejection(events, session, rejections[0].call_id):
                 return [

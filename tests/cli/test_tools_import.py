@@ -1,0 +1,52 @@
+"""What the user's tools module raises while it is imported, told by the command line."""
+
+import pytest
+
+SECRET = "s3cr3t-value"
+RAISING = {
+    "SystemExit": (f"raise SystemExit({SECRET!r})", "SystemExit"),
+    "GeneratorExit": (f"raise GeneratorExit({SECRET!r})", "GeneratorExit"),
+    "a cancellation": (f"import asyncio\nraise asyncio.CancelledError({SECRET!r})", ""),
+    "a group": (f"raise BaseExceptionGroup({SECRET!r}, [SystemExit({SECRET!r})])", "BaseExceptionGroup"),
+    "its own": (f"class S3cr3t(BaseException): ...\nraise S3cr3t({SECRET!r})", "untrusted_exception"),
+    "its own of ours": (
+        f"import placet.errors\nclass S3cr3t(placet.errors.PlacetError): ...\nraise S3cr3t({SECRET!r})",
+        "untrusted_exception",
+    ),
+    "its own missing module": (
+        f"class S3cr3t(ModuleNotFoundError): ...\nraise S3cr3t({SECRET!r}, name={SECRET!r})",
+        "untrusted_exception",
+    ),
+    "when looked at": (
+        f"class S3cr3t(BaseException): ...\ndef __getattr__(name):\n    raise S3cr3t({SECRET!r})",
+        "untrusted_exception",
+    ),
+    "when gone through": (
+        f"class S3cr3t(BaseException): ...\nclass Tools:\n    def __iter__(self):\n        raise S3cr3t({SECRET!r})\n"
+        "TOOLS = Tools()",
+        "untrusted_exception",
+    ),
+}
+
+
+@pytest.mark.req("B134", "B152")
+@pytest.mark.parametrize("kind", RAISING)
+def test_whatever_the_tools_module_raises_is_told_by_its_safe_name_alone(project, kind: str) -> None:
+    source, name = RAISING[kind]
+    (project.folder / "tools.py").write_text(source + "\n")
+
+    ran = project.run("tools", "list", "--json")
+    warned = project.run("approvals", "list")
+
+    assert (ran.code, ran.data["code"]) == (1, "tools_not_loaded")
+    assert f"could not be imported: {name}" in ran.data["message"]
+    for text in (ran.out, ran.err, warned.out, warned.err):
+        assert "Traceback" not in text
+        assert SECRET not in text
+        assert "S3cr3t" not in text
+
+
+def test_an_interrupt_during_the_import_is_an_interrupt(project) -> None:
+    (project.folder / "tools.py").write_text("raise KeyboardInterrupt\n")
+
+    assert project.run("tools", "list").code == 130

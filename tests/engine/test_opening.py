@@ -1,0 +1,56 @@
+"""Opening a store: what is missing, lost or closed to this user is told, and never replaced by an empty ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import placet
+from placet.errors import ConfigurationError, KeyMaterialError, StoreMissing
+
+
+async def opened(store: object, **options: object) -> None:
+    async with placet.open(tools=[], store=store, **options):  # type: ignore[arg-type]
+        return
+
+
+async def test_a_lost_store_beside_its_key_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
+    store = tmp_path / "p.db"
+    await opened(store)
+    for file in tmp_path.glob("p.db*"):
+        if file.suffix != ".key":
+            file.unlink()
+
+    with pytest.raises(StoreMissing) as lost:
+        await opened(store)
+
+    assert lost.value.code == "store_lost"
+    assert not store.exists()
+
+
+async def test_a_key_that_was_given_may_be_there_before_its_store(tmp_path: Path) -> None:
+    await opened(tmp_path / "first.db", key=tmp_path / "the.key")
+
+    await opened(tmp_path / "second.db", key=tmp_path / "the.key")
+
+
+async def test_a_store_without_its_key_stays_closed(tmp_path: Path) -> None:
+    await opened(tmp_path / "p.db")
+    (tmp_path / "p.db.key").unlink()
+
+    with pytest.raises(KeyMaterialError) as refused:
+        await opened(tmp_path / "p.db")
+
+    assert refused.value.code == "key_missing"
+
+
+@pytest.mark.parametrize("where", [".", "", "..", "/"])
+async def test_a_folder_is_not_a_store(where: str) -> None:
+    with pytest.raises(ConfigurationError):
+        await opened(where)
+
+
+async def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreMissing):
+        await opened(tmp_path / "no" / "p.db")
