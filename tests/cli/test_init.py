@@ -79,16 +79,20 @@ def test_a_folder_that_cannot_be_made_is_told(bare) -> None:
     assert ran.data["hint"]
 
 
-def test_store_only_makes_the_store_that_the_settings_name(project) -> None:
+def test_store_only_makes_the_store_that_the_settings_name_and_never_replaces_a_lost_one(project) -> None:
     (project.folder / "placet.db").unlink()
     for rest in ("placet.db-wal", "placet.db-shm"):
         (project.folder / rest).unlink(missing_ok=True)
     key = (project.folder / "placet.db.key").read_bytes()
 
-    missing = project.run("approvals", "list", "--json")
-    assert missing.data["hint"] == "Create one with: placet init --store-only"
-    made = project.run("init", "--store-only", "--json")
-    assert made.data["made"] == [str(project.folder / "placet.db")]
+    assert project.run("approvals", "list", "--json").data["hint"] == "Create one with: placet init --store-only"
+    lost = project.run("init", "--store-only", "--json")
+    assert (lost.code, lost.data["code"]) == (1, "store_lost")
     assert (project.folder / "placet.db.key").read_bytes() == key
+
+    (project.folder / "placet.db.key").unlink()
+    made = project.run("init", "--store-only", "--json")
+    assert made.code == 0
+    assert (project.folder / "placet.db").exists()
     assert project.run("init", "--store-only", "--json").data["code"] == "exists"
     assert project.run("init", "x", "--store-only").code == 2

@@ -63,7 +63,7 @@ def init(
         store, key = settings.store, settings.key or key_path(settings.store)
         _refuse_existing([store])
         made = [path for path in (store, key) if not path.exists()]
-        _make_store(store, key)
+        _make_store(store, settings.key)
     else:
         target = Path(folder).absolute()
         made = _make_project(target)
@@ -97,7 +97,7 @@ def _make_project(folder: Path) -> list[Path]:
             hint="Choose a folder that you may write, or get write permission.",
         )
     else:
-        _make_store(store, key_path(store))
+        _make_store(store, None)
         return [*files, store, key_path(store)]
     raise fault
 
@@ -113,7 +113,7 @@ def _refuse_existing(paths: list[Path]) -> None:
         )
 
 
-def _make_store(store: Path, key: Path) -> None:
+def _make_store(store: Path, key: Path | None) -> None:
     async def opened() -> None:
         _, made = open_store(store, key=key)
         await made.close()
