@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -222,6 +223,7 @@ class Opening:
             liveness=processes,
             meter=meter,
             settings=self._settings,
+            is_ours_and_running=dispatcher.is_performing,
         )
         submissions = Submissions(grace_seconds=self._settings.grace_seconds)
         gate = Gate(
@@ -333,10 +335,8 @@ def open_store(
     if not path.name or path.is_dir():
         raise ConfigurationError(f"store= is the path of a file, not of a folder: {str(where)!r}")
     found: KeyRing | None = None
-    try:
+    with suppress(PermissionError):
         found = _keys_for(path, key)
-    except PermissionError:
-        pass
     if found is None:
         raise StoreNotWritable(f"This user may not look into the folder of the store: {path.parent}")
     return found, SqliteStore(path, keys=found, clock=clock, writer=writer, meter=meter, heard=heard)

@@ -93,7 +93,9 @@ def test_arguments_come_from_a_file_or_standard_input(project) -> None:
     assert project.call("look", "@args.json").data["result"] == {"word": "file"}
     read = project.run("call", "--tool", "look", "--args", "-", "--json", stdin='{"word": "in"}')
     assert read.data["result"] == {"word": "in"}
-    assert project.call("look", "@missing.json").code == 2
+    missing = project.call("look", "@missing.json")
+    assert (missing.code, missing.data["code"]) == (2, "usage")
+    assert "counts from the current folder" in missing.data["hint"]
     assert project.run("call", "--tool", "look", "--args", "-", "--json", stdin=b"\xff").code == 8
 
 

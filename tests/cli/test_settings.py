@@ -143,3 +143,12 @@ def test_what_the_tools_module_prints_is_no_data(project) -> None:
 
     assert ran.data["schema"] == "tools/1"
     assert "noise" in ran.err
+
+
+def test_a_file_that_is_no_toml_is_told_with_the_place_and_a_next_step(project) -> None:
+    project.rewrite('subject = "agent"', "subject = agent")
+    ran = project.run("approvals", "list", "--json")
+
+    assert code_of(ran) == (2, "config_invalid")
+    assert "(at line" in ran.data["message"]
+    assert ran.data["hint"].startswith("Mend it there")

@@ -1,13 +1,16 @@
 """The small rules: exit codes of every outcome and failure, values for people, countdowns."""
 
+import re
+
 import pytest
 
 from placet import errors
 from placet.cli.commands.call import worst
-from placet.cli.failing import exit_of_error, exit_of_outcome
+from placet.cli.failing import exit_of_error, exit_of_outcome, hint_of
 from placet.cli.screen import shown_key, time_left, value_lines
 from placet.cli.table import Exit
 from placet.model import outcome as outcomes
+from scripts import generated_docs
 
 BASE = {"call_id": "c", "tool": "t", "message": "m"}
 
@@ -60,6 +63,24 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
 )
 def test_every_failure_has_its_exit_code(error: errors.PlacetError, code: Exit) -> None:
     assert exit_of_error(error) is code
+
+
+def test_every_refused_decision_has_a_next_step() -> None:
+    codes = re.findall(r"^\| an? [a-z ]+ \| `(\w+)`", generated_docs.decision_table(), re.M)
+    without = [
+        code
+        for code in codes
+        if code != "too_early_for_absent" and not hint_of(errors.DecisionRefused(code=code))  # it says when, by itself
+    ]
+
+    assert len(codes) > 10
+    assert without == []
+
+
+@pytest.mark.parametrize("code", ["key_missing", "key_unreadable", "key_mismatch"])
+def test_each_key_fault_has_a_next_step_of_its_own(code: str) -> None:
+    assert hint_of(errors.KeyMaterialError(code=code)) not in ("", errors.KeyMaterialError.hint)
+    assert hint_of(errors.KeyMaterialError(code=code, hint="Do this.")) == "Do this."
 
 
 def test_the_worst_of_a_batch_is_what_matters_most() -> None:

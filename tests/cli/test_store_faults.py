@@ -95,3 +95,13 @@ def test_a_folder_that_cannot_be_looked_into_is_told(as_nobody) -> None:
     assert told(store)[:2] == (1, "store_not_writable")
     key = as_nobody.run("audit", "verify", "--key", "locked/placet.key", "--json")
     assert told(key)[:2] == (1, "key_missing")
+    assert "permission to read it" in told(key)[2]
+
+
+def test_a_key_of_another_user_is_told_as_a_lack_of_permission(as_nobody) -> None:
+    as_nobody.rewrite("[people.root]", "[people.nobody]")
+    code, name, hint = told(as_nobody.run("approvals", "list", "--json"))
+
+    assert code == 1
+    assert name in ("key_missing", "store_not_writable")
+    assert "permission" in hint

@@ -53,7 +53,7 @@ def test_a_shell_block_runs(block: Block, tmp_path: Path) -> None:
     script = "set -eu\n" + "\n".join(shell_lines(block)) + "\n"
 
     ran = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment, check=False
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment, check=False
     )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr

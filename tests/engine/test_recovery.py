@@ -468,8 +468,8 @@ async def test_recovery_that_broke_off_is_taken_up_in_the_next_round(world: Worl
         world.clock.advance(31)
     world.found = Found(result={"amount": 5})
     world.store.script[verb] = [word]
-    with pytest.raises((StoreInDoubt, StoreUnavailable)):
-        await world.gate.reconciler.recover()
+    await world.gate.reconciler.recover()  # one row's fault ends no round
+    world.clock.advance(60)
 
     await world.gate.reconciler.recover()
 
@@ -575,6 +575,9 @@ async def test_a_late_success_settles_what_was_taken_over_and_the_outcome_given_
         while not world.attempts:
             await asyncio.sleep(0)
     world.clock.advance(31)  # its owner stood still for longer than its lease
+    await world.gate.reconciler.recover()
+    assert (await world.row()).state is EffectState.DISPATCHED  # a process does not take over from itself
+    world.gate.reconciler._is_ours_and_running = lambda effect: False  # as the recovery of another process looks at it
     await world.gate.reconciler.recover()
     assert type(await world.ask(call_id="call-2")) is Unknown
 

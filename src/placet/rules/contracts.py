@@ -157,7 +157,7 @@ class Tool:
             canonical = canonical_bytes(self.read_result(text))
             plain = self.read_result(canonical)  # as a replay will read it, member order included
             if _coerced(plain, self._result.dump_python(read, mode="json", by_alias=True, warnings="none")) is not None:
-                raise InvalidArguments("broken")
+                raise ValueError  # told as result_broken, like whatever else breaks it
         except InvalidArguments as error:
             reason = "result_" + error.reason
         except BaseException:
