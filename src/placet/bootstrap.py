@@ -367,11 +367,13 @@ def _keys_for(store: Path, given: Path | None) -> KeyRing:
     """The keys of a store. A key that waits beside a store that is gone is a lost ledger, not a new one.
 
     An empty ledger would let everything that was done be done again, so it is never made in the place of a lost one.
+    Only a key kept somewhere else may be there before its store.
     """
     key = given or key_path(store)
     had_store = store.exists()  # asked first: another starter makes the key before the store
     if key.exists():
-        if given is None and not had_store and not _appears(store):
+        is_own = given is None or given.absolute() == key_path(store).absolute()
+        if is_own and not had_store and not _appears(store):
             raise StoreMissing(
                 f"The key {key} is here and its store is not: {store}",
                 code="store_lost",

@@ -219,12 +219,14 @@ class NotFound(PlacetError, LookupError):
     """There is no such object in your tenant."""
 
     code = "not_found"
+    hint = "Check the id, and the tenant you are signed in to."
 
 
 class DecisionRefused(PlacetError, PermissionError):
     """This decision cannot be taken, by this person or at this time."""
 
     code = "decision_refused"
+    hint = "The code says why. Somebody else who is entitled may decide, or the call is asked for anew."
 
 
 class StoreError(PlacetError):
@@ -265,6 +267,7 @@ class StoreUnavailable(StoreError):
     """The store did not serve; nothing was committed."""
 
     code = "store_unavailable"
+    hint = "Ask again. If it goes on, look at the disk and at other processes that use the store."
     retryable = True
 
 
@@ -276,6 +279,7 @@ class StoreInDoubt(StoreError):
     """A commit was asked for and its answer was lost; it may have happened."""
 
     code = "store_in_doubt"
+    hint = "Ask again: the store then says what became of it."
 
 
 class ToolError(PlacetError):

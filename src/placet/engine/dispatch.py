@@ -329,7 +329,8 @@ class Dispatcher:
     ) -> bool:
         """Settle; whether the ledger now says so. After a lost answer the same settlement is repeated."""
         call = dispatch.call
-        has_ended = not (isinstance(report, DeadlinePassed | CallerLeft) and not report.has_ended)
+        is_open = isinstance(report, DeadlinePassed | CallerLeft) and not report.has_ended
+        has_ended = not is_open and report is not _OUR_FAULT  # after a fault of our own nobody knows that it has
         completed = self._closing(dispatch, report, state=state, reason=reason, result=result, canonical=canonical)
         late = self._chronicle.event(
             EventKind.EFFECT_RECONCILED,
@@ -429,6 +430,11 @@ class Dispatcher:
                 await self._read_outcome(dispatch, Unsent())
                 return replies.refused_call(call, "boundary_unavailable", reasons=("sink_failed",))
             return await self._read_outcome(dispatch, await self._read_attempts(dispatch))
+        except StoreError:
+            raise
+        except Exception as fault:  # one of our own; a read changed nothing, and its pair is closed all the same
+            _log.error("read failed", extra={"tool": call.contract.name, **told(fault)})
+            return await self._read_outcome(dispatch, _OUR_FAULT)
         finally:
             self.in_flight -= 1
 
@@ -532,7 +538,11 @@ class Dispatcher:
         if isinstance(report, Returned):
             result, canonical, broken = self._checked(dispatch.call, report.value)
             reason = broken or "late_word"
-            await self._write(dispatch, EffectState.COMMITTED, reason, report, result=result, canonical=canonical)
+            said = await self._write(
+                dispatch, EffectState.COMMITTED, reason, report, result=result, canonical=canonical
+            )
+            if not said:
+                _log.error("a late success contradicts the record", extra={"tool": dispatch.call.contract.name})
         else:
             await self._write(dispatch, EffectState.UNKNOWN, "late_word", report)
 
@@ -563,7 +573,11 @@ class Dispatcher:
         """Seconds to wait before another attempt; None if there is to be none."""
         contract = dispatch.call.contract
         made = dispatch.attempt - dispatch.call.first_attempt + 1
-        if made >= contract.retry.max_attempts or not retry.may_retry(contract.effect_class, report):
+        if (
+            report is _OUR_FAULT
+            or made >= contract.retry.max_attempts
+            or not retry.may_retry(contract.effect_class, report)
+        ):
             return None
         if not self._transport.has_room(contract.name):
             return None

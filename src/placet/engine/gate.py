@@ -423,7 +423,9 @@ class Gate:
 
         A read that needs a person is kept in the ledger too, so that its approval is spent once.
         """
-        call = replace(await self._approver.adopted(call, decision), is_recorded=True)
+        call = replace(call, is_recorded=True)
+        if await self._store.effect(call.principal.tenant, call.operation_key) is None:  # its own record comes first
+            call = await self._approver.adopted(call, decision)
         while True:
             known = await self._store.effect(call.principal.tenant, call.operation_key)
             answer = lifecycle.ledger_answer(call, known)
@@ -508,15 +510,13 @@ class Gate:
         return await self._ask(call, ask, session)
 
     async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:
-        """The outcome, or None if somebody else holds the row."""
+        """The outcome, or None if the row, or the approval, is not what it was when we looked."""
         answer, dispatch = await self._dispatcher.claim(call, warrant)
         match answer:
             case Claimed():
                 return await self._dispatcher.perform(dispatch)
-            case Held():
+            case Held() | NotUsable():  # somebody was faster, or took the approval back: look, and ask, again
                 return None
-            case NotUsable():
-                return await self._refusals.refuse(call, warrant.decision, "denied", reasons=("approval_not_usable",))
             case OverBudget() | NotYourRun() | Halted():
                 return await self._refusals.step_refused(call, answer)
             case Voided() | InDoubt():

@@ -36,6 +36,7 @@ from placet.ports.liveness import Liveness
 from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.ports.transport import Transport
+from placet.ports.waiting import paying
 from placet.rules import lifecycle
 from placet.rules.decoding import LONE_SURROGATE, decode_object
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
@@ -111,6 +112,7 @@ class Reconciler:
             lambda limit: self._store.due_for_probe(limit=limit), _row_name, _tenant_of, is_wanted=self._can_look
         )
 
+    @paying
     async def recover(self) -> RecoveryReport:
         """One round: take over what its owners lost, then probe every unknown effect that is due and ours to probe.
 
@@ -133,6 +135,7 @@ class Reconciler:
             still_unknown=states.count(EffectState.UNKNOWN),
         )
 
+    @paying
     async def probe(self, effect: Effect) -> EffectState:
         """Look once; the state the effect has afterwards. What has no probe here is left alone.
 
@@ -169,6 +172,7 @@ class Reconciler:
         except Exception as fault:
             _log.warning("a look could not be counted", extra=told(fault))
 
+    @paying
     async def settle_by_person(
         self,
         operation_key: str,
@@ -196,15 +200,15 @@ class Reconciler:
             raise MisuseError("looked_at= knows its zone.")
         if not _is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
+        if by.standing is not Standing.PERSON:
+            raise await self._not_for(by, "not_a_person")
+        if RECONCILE_SCOPE not in by.scopes:
+            raise await self._not_for(by, "scope_missing")
         known = _is_text(operation_key)
         effect = await self._store.effect(by.tenant, OperationKey(operation_key)) if known else None
         if effect is None:
             raise NotFound("There is no such effect in your tenant.")
         effect = await self._with_dead_owner_noted(effect)
-        if by.standing is not Standing.PERSON:
-            raise await self._refusal(effect, by, "not_a_person")
-        if RECONCILE_SCOPE not in by.scopes:
-            raise await self._refusal(effect, by, "scope_missing")
         if truth is Truth.ABSENT and by.subject in subjects_of(effect.subject):
             raise await self._refusal(effect, by, "own_request")
         state = EffectState.RECONCILED_COMMITTED if truth is Truth.COMMITTED else EffectState.RECONCILED_ABSENT
@@ -213,6 +217,7 @@ class Reconciler:
             raise await self._refusal(answer.effect, by, answer.reason)
         return answer.effect
 
+    @paying
     async def effects(
         self, *, by: Principal, states: tuple[EffectState, ...] = tuple(EffectState), limit: int = 100
     ) -> tuple[Effect, ...]:
@@ -349,6 +354,14 @@ class Reconciler:
             return None, None
         binding = row_binding(effect.tenant, effect.operation_key, "result")
         return self._keys.seal(canonical, bound_to=binding), result_digest(canonical)
+
+    async def _not_for(self, by: Principal, code: str) -> DecisionRefused:
+        """Refused before anything was looked up, so that nobody learns which effects there are."""
+        facts = self._chronicle.of_principal(by)
+        await self._store.record(
+            (self._chronicle.event(EventKind.RECONCILE_REFUSED, facts, detail=code, model_suggested=False),)
+        )
+        return DecisionRefused(_REFUSALS[code], code=code)
 
     async def _refusal(self, effect: Effect, by: Principal, code: str) -> DecisionRefused:
         event = self._event(EventKind.RECONCILE_REFUSED, effect, by, detail=code)

@@ -60,6 +60,8 @@ class PythonTransport:
         except asyncio.CancelledError:
             has_caller = False
         if has_caller and running.done():
+            if running.cancelled():  # the handler cancelled its own task
+                return Raised(error_type="CancelledError", is_transient=False)
             return running.result()
         has_ended = not is_thread and await self._end(running)
         if not has_ended:
@@ -179,7 +181,10 @@ def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
         except RuntimeError:
             return  # the loop is gone, and with it whoever waited; the lease tells the others
 
-    threading.Thread(target=run, name=f"placet-{tool.contract.name}", daemon=True).start()
+    try:
+        threading.Thread(target=run, name=f"placet-{tool.contract.name}", daemon=True).start()
+    except RuntimeError:  # the system has no thread left, so nothing was called
+        future.set_result(Unsent())
     return future
 
 
