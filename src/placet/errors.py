@@ -219,14 +219,12 @@ class NotFound(PlacetError, LookupError):
     """There is no such object in your tenant."""
 
     code = "not_found"
-    hint = "Check the id, and the tenant you are signed in to."
 
 
 class DecisionRefused(PlacetError, PermissionError):
     """This decision cannot be taken, by this person or at this time."""
 
     code = "decision_refused"
-    hint = "The code says why. Somebody else who is entitled may decide, or the call is asked for anew."
 
 
 class StoreError(PlacetError):

@@ -270,11 +270,12 @@ def _ask(session: Session) -> None:
     """
     sys.stdout.flush()
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    try:
-        answer = input("approve? [y/N] ")
-    except EOFError:
+    sys.stdout.write("approve? [y/N] ")
+    sys.stdout.flush()
+    line = sys.stdin.readline()  # not input(): an interrupt that comes right after its prompt would be lost in it
+    if not line.endswith("\n"):
         session.screen.warn("")
-        answer = ""
+    answer = line.removesuffix("\n")
     if answer not in ("y", "Y", "yes"):
         raise Declined(
             "Not approved; it still waits", hint="To refuse it for good: placet approvals deny ID --reason TEXT"
