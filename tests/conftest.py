@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +34,13 @@ def children_can_be_interrupted() -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under PLACET_REQUIRE=all nothing may be absent: whatever would be skipped has failed."""
+    report = yield
+    if report.skipped and os.environ.get("PLACET_REQUIRE") == "all":
+        report.outcome = "failed"
+        report.longrepr = f"PLACET_REQUIRE=all, and this was skipped: {report.longrepr}"
+    return report

@@ -10,7 +10,9 @@ import pytest
 
 import placet
 from placet import AwaitingApproval, Failed, Principal, Replayed, Succeeded, Unknown, tool
+from placet.engine.dispatch import Dispatcher
 from placet.errors import StoreMissing
+from placet.testing import FakeClock
 
 AGENT = Principal.agent("bot", tenant="acme", roles=("operator",), scopes=("w",))
 MARA = Principal.person("mara", tenant="acme", scopes=("approvals.decide",))
@@ -94,7 +96,7 @@ async def test_a_handler_that_cancels_itself_is_closed_as_unknown() -> None:
         outcome = await gate.submit(call("cancels_itself", "c1"), principal=AGENT, run="r")
         report = gate.verify_audit()
 
-    assert isinstance(outcome, Unknown | Succeeded)
+    assert isinstance(outcome, Unknown)
     assert (report.holds, report.unpaired) == (True, 0)
 
 
@@ -126,3 +128,67 @@ async def test_naming_the_stores_own_key_does_not_make_an_empty_ledger(tmp_path:
             pass
 
     assert lost.value.code == "store_lost"
+
+
+class Suspended(FakeClock):
+    """A host whose monotonic clock stands still while it sleeps; only the wall clock goes on."""
+
+    def suspend(self, seconds: float) -> None:
+        before = self._monotonic
+        self.advance(seconds)
+        self._monotonic = before
+
+
+class Set(FakeClock):
+    """A host whose wall clock somebody sets back; only the monotonic clock goes on."""
+
+    def suspend(self, seconds: float) -> None:
+        before = self._now
+        self.advance(seconds)
+        self._now = before
+
+
+@pytest.mark.parametrize("kind", [Suspended, Set])
+async def test_after_the_send_window_of_either_clock_the_guard_lets_nothing_leave(kind: type[Suspended | Set]) -> None:
+    clock = kind()
+
+    @tool(effect="write", risk="medium", permission="w", timeout_seconds=10.0)
+    async def guarded(word: str, context: placet.CallContext) -> str:
+        """Sends only what its guard lets through."""
+        clock.suspend(120)
+        context.guard()
+        acts.append(word)
+        return word
+
+    async with placet.open(
+        tools=[guarded],
+        store="memory:",
+        clock=clock,
+        recovery="manual",
+        settings=placet.GateSettings(call_seconds=1000),
+    ) as gate:
+        outcome = await gate.submit(call("guarded", "c1"), principal=AGENT, run="r")
+
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "not_sent"
+    assert acts == []
+
+
+async def test_a_fault_of_our_own_inside_a_read_closes_its_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(effect="read")
+    async def look(word: str) -> str:
+        """Look."""
+        acts.append(word)
+        return word
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("our own")
+
+    monkeypatch.setattr(Dispatcher, "_checked", broken)
+    async with placet.open(tools=[look], store="memory:") as gate:
+        outcome = await gate.submit(call("look", "c1"), principal=AGENT, run="r")
+        kinds = [event.body for event in gate.store.chained()]
+        report = gate.verify_audit()
+
+    assert isinstance(outcome, Failed)
+    assert (len(kinds), report.holds, report.unpaired) == (2, True, 0)

@@ -87,7 +87,7 @@ class _Outcome:
         self._raise()
 
     def _raise(self) -> NoReturn:
-        raise NotImplementedError
+        raise self._error(errors.PlacetError)
 
     def _error(self, kind: type[errors.PlacetError]) -> errors.PlacetError:
         error = kind(self.message, code=self.code, tool=self.tool)
