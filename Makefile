@@ -10,11 +10,12 @@ TEST_WORKERS ?= 2
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
+FUZZ_READY := .venv/.fuzz-ready
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage bench fmt requirements clean
+.PHONY: help demo test check coverage mutation fuzz bench fmt requirements pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -36,24 +37,35 @@ coverage: $(DEV_READY) ## Branch coverage of the core
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report
 
+fuzz: $(FUZZ_READY) ## Fuzz what reads the words of others (ARGS="--seconds 60 decoding")
+	$(BIN)/python -m fuzz $(ARGS)
+
+# Long: hours for all of rules. Not part of .ci/run.
+mutation: $(DEV_READY) ## Change the core in small places and see whether its tests notice (ARGS="rules/canonical")
+	nice -n 15 $(BIN)/python -m scripts.mutation $(ARGS)
+
 bench: $(RUN_READY) ## Measure what the boundary costs on this machine
 	$(BIN)/placet bench $(ARGS)
+
+requirements: $(DEV_READY) ## Which tests show each promised behaviour, field case and guarantee
+	@$(BIN)/python scripts/requirements_table.py $(ARGS)
 
 fmt: $(DEV_READY) ## Format, and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Upgrades nothing by itself; make requirements ARGS="--upgrade" does, ARGS="--upgrade-package x" for one.
+# Upgrades nothing by itself; make pins ARGS="--upgrade" does, ARGS="--upgrade-package x" for one.
 COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--custom-compile-command 'make requirements' $(ARGS)
-requirements: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and requirements/*.in
+	--custom-compile-command 'make pins' $(ARGS)
+pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and requirements/*.in
 	$(BIN)/uv $(COMPILE) pyproject.toml -o requirements/run.txt
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
+	find src tests scripts fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(PACKAGE)
 	@$(ENVIRONMENT) requirements/run.txt requirements/build.txt
@@ -62,3 +74,7 @@ $(RUN_READY): $(PACKAGE)
 $(DEV_READY): $(PACKAGE) requirements/dev.txt
 	@$(ENVIRONMENT) requirements/dev.txt
 	@touch $(RUN_READY) $@
+
+$(FUZZ_READY): $(DEV_READY) requirements/fuzz.txt
+	@$(ENVIRONMENT) requirements/dev.txt requirements/fuzz.txt
+	@touch $(RUN_READY) $(DEV_READY) $@

@@ -23,13 +23,13 @@ from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import desk, reconciler, replies
+from placet.engine import capacity, desk, reconciler, replies
 from placet.engine.settings import GateSettings
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
 from placet.model.outcome import RETRYABLE_CODES
 from placet.rules import approvals, operations, policy, proposals
-from placet.rules.contracts import tool
+from placet.rules.contracts import schema_bounds, schema_patterns, schema_reading, tool
 from placet.rules.decoding import DecodingLimits
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -196,15 +196,35 @@ def defaults_table() -> str:
         ("`Requirement.lifetime_seconds`", ask.lifetime_seconds, "how long an approval can be used, from the decision"),
         ("attempts of one operation", contract.MAX_ATTEMPTS_PER_CALL, "over all its dispatches"),
         ("calls in one batch", proposals.MAX_BATCH, ""),
+        ("`tool(max_concurrent=)`", options["max_concurrent"], "calls of one tenant at once; more wait their turn"),
+        ("`Breaker.faults`", contract.DEFAULT_BREAKER.faults, "in a row, then calls are refused: `circuit_open`"),
+        ("`Breaker.within_seconds`", contract.DEFAULT_BREAKER.within_seconds, "from the first of them to the last"),
+        ("`Breaker.open_seconds`", contract.DEFAULT_BREAKER.open_seconds, "nothing is let through for so long"),
+        ("`Breaker.probes`", contract.DEFAULT_BREAKER.probes, "let through after it, before all are"),
         (
-            "stray threads of one tool",
-            python_transport.MAX_STRAY_THREADS,
+            "stray attempts of one tool and tenant",
+            capacity.MAX_STRAYS,
             "then new calls are refused: `capacity`",
         ),
+        ("stray attempts of one tool", python_transport.MAX_STRAY_THREADS, "the same, over all tenants"),
         ("text of raw arguments, bytes", limits.max_bytes, ""),
         ("nesting of arguments", limits.max_depth, "the root object is level 1"),
         ("members and items of arguments", limits.max_members, "in the whole text"),
         ("characters of one text", limits.max_string_characters, ""),
+        ("text of a JSON Schema, bytes", schema_reading.MAX_SCHEMA_BYTES, "at registration"),
+        ("subschemas of a JSON Schema", schema_reading.MAX_SCHEMA_NODES, "at registration"),
+        (
+            "visits of a JSON Schema to one value",
+            schema_bounds.MAX_VISITS,
+            "counted at registration, for values as deep as the contract allows",
+        ),
+        ("different patterns of a JSON Schema", schema_bounds.MAX_PATTERNS, "each matched in linear time"),
+        ("bytes of one compiled pattern", schema_patterns.PATTERN_BYTES, "at registration"),
+        (
+            "bytes of compiled patterns held against one text, times the bytes of a value",
+            schema_bounds.MAX_MATCHING,
+            "at registration",
+        ),
         ("characters of an identity", principal.MAX_IDENTITY_CHARACTERS, "subject, tenant, run, caller's key"),
         ("characters of an operation key", operations.MAX_KEY_CHARACTERS, "beyond it, a hash takes its place"),
         ("characters of a person's reason", desk.MAX_REASON_CHARACTERS, ""),
@@ -310,10 +330,13 @@ def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
         match name, call.args, call.keywords:
             case "_refusal", [_, _, ast.Constant(value=code), ast.Constant(value=message)], []:
                 yield str(code), str(message)
+            case "_refusal", [_, _, ast.Name(id=constant), ast.Constant(value=message)], [] if constant.isupper():
+                yield str(getattr(module, constant)), str(message)
             case "_refusal", [_, _, ast.Constant(value=code), ast.JoinedStr()], []:
                 yield str(code), "Somebody was first; the message says who and when."
             case "DecisionRefused", [ast.Constant(value=message)], [
-                ast.keyword(arg="code", value=ast.Constant(value=code))
+                ast.keyword(arg="code", value=ast.Constant(value=code)),
+                *_,
             ]:
                 yield str(code), str(message)
             case _:

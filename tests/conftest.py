@@ -10,6 +10,16 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def pytest_configure() -> None:
+    """How hard properties are tried: PLACET_PROPERTIES=large for a long run. In CI every run tries the same values."""
+    from hypothesis import settings
+
+    repeats = bool(os.environ.get("CI"))
+    settings.register_profile("small", max_examples=100, deadline=None, derandomize=repeats, print_blob=True)
+    settings.register_profile("large", max_examples=5_000, deadline=None, derandomize=repeats, print_blob=True)
+    settings.load_profile(os.environ.get("PLACET_PROPERTIES") or "small")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of recorded data that lies beside the checkout, or where PLACET_DATA says.

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeContext
     from placet.model.contract import (
         ApprovalMode,
+        Breaker,
         Contract,
         EffectClass,
         Isolation,
         Remote,
+        Repair,
         RetryPolicy,
         Risk,
         TextRule,
@@ -49,10 +51,19 @@ if TYPE_CHECKING:
         Unknown,
     )
     from placet.model.principal import Principal, Role, Standing
+    from placet.model.projection import Gap, Loose, NoProjection, Strict
     from placet.model.proposal import Proposal
-    from placet.rules.contracts import Tool, WideInt, tool
+    from placet.rules.contracts import Tool, WideInt, tool, tool_from_schema
     from placet.rules.policy import Matrix
+    from placet.rules.projections import (
+        anthropic_tool,
+        anthropic_tools,
+        mcp_tool,
+        openai_responses_tool,
+        openai_tool,
+    )
     from placet.rules.redaction import escape_for_people
+    from placet.rules.turns import Turn, anthropic_turn, openai_responses_turn, openai_turn
 
 _HOMES = {
     "placet.bootstrap": ("MEMORY", "LogSink", "Recovery", "configure_logging"),
@@ -66,10 +77,12 @@ _HOMES = {
     "placet.model.context": ("Absent", "CallContext", "CannotTell", "Found", "ProbeContext"),
     "placet.model.contract": (
         "ApprovalMode",
+        "Breaker",
         "Contract",
         "EffectClass",
         "Isolation",
         "Remote",
+        "Repair",
         "RetryPolicy",
         "Risk",
         "TextRule",
@@ -91,10 +104,19 @@ _HOMES = {
         "Unknown",
     ),
     "placet.model.principal": ("Principal", "Role", "Standing"),
+    "placet.model.projection": ("Gap", "Loose", "NoProjection", "Strict"),
     "placet.model.proposal": ("Proposal",),
-    "placet.rules.contracts": ("Tool", "WideInt", "tool"),
+    "placet.rules.contracts": ("Tool", "WideInt", "tool", "tool_from_schema"),
     "placet.rules.policy": ("Matrix",),
+    "placet.rules.projections": (
+        "anthropic_tool",
+        "anthropic_tools",
+        "mcp_tool",
+        "openai_responses_tool",
+        "openai_tool",
+    ),
     "placet.rules.redaction": ("escape_for_people",),
+    "placet.rules.turns": ("Turn", "anthropic_turn", "openai_responses_turn", "openai_turn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -107,6 +129,7 @@ __all__ = [
     "ApprovalView",
     "Ask",
     "AwaitingApproval",
+    "Breaker",
     "CallContext",
     "CannotTell",
     "Conflict",
@@ -117,13 +140,16 @@ __all__ = [
     "EffectState",
     "Failed",
     "Found",
+    "Gap",
     "Gate",
     "GateSettings",
     "InProgress",
     "Invalid",
     "Isolation",
     "LogSink",
+    "Loose",
     "Matrix",
+    "NoProjection",
     "NotRun",
     "NotSent",
     "Outcome",
@@ -136,6 +162,7 @@ __all__ = [
     "Refused",
     "Remote",
     "RemoteStatus",
+    "Repair",
     "Replayed",
     "Requirement",
     "RequirementKind",
@@ -143,6 +170,7 @@ __all__ = [
     "Risk",
     "Role",
     "Standing",
+    "Strict",
     "Succeeded",
     "SyncGate",
     "TextRule",
@@ -150,13 +178,23 @@ __all__ = [
     "Tool",
     "ToolRejected",
     "Truth",
+    "Turn",
     "Unknown",
     "WideInt",
     "__version__",
+    "anthropic_tool",
+    "anthropic_tools",
+    "anthropic_turn",
     "configure_logging",
     "escape_for_people",
+    "mcp_tool",
     "open",
+    "openai_responses_tool",
+    "openai_responses_turn",
+    "openai_tool",
+    "openai_turn",
     "tool",
+    "tool_from_schema",
 ]
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from enum import StrEnum
+from heapq import nlargest
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from placet.adapters.clock import GuardedClock, RandomIds, SystemClock
-from placet.adapters.keys import KeyRing, create_key_file, load_key_file
+from placet.adapters.clock import GuardedClock, GuardedIds, RandomIds, SystemClock
+from placet.adapters.keys import KeyFile, KeyRing, create_key_file, load_key_file
 from placet.adapters.processes import LocalProcesses
 from placet.adapters.sinks.log import LogSink
 from placet.adapters.stores.chain import ChainLinker
@@ -21,45 +24,81 @@ from placet.adapters.stores.memory import MemoryStore
 from placet.adapters.telemetry.logs import configure as configure_logging
 from placet.adapters.telemetry.quiet import QuietMeter
 from placet.adapters.transports.python import PythonTransport
-from placet.engine.approving import Approver
+from placet.engine.afterwards import Afterwards
+from placet.engine.approving import Approver, verify
+from placet.engine.attempts import Attempts
+from placet.engine.capacity import Capacity
 from placet.engine.chronicle import Chronicle
+from placet.engine.custody import Custody
+from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher
-from placet.engine.gate import Gate, Submissions
-from placet.engine.herald import Herald
+from placet.engine.endings import Endings
+from placet.engine.gate import Gate
+from placet.engine.herald import Herald, introduced
 from placet.engine.keeper import Keeper
+from placet.engine.known import KnownOperations
+from placet.engine.path import CallPath
+from placet.engine.performing import Performing
+from placet.engine.reads import Reads
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
+from placet.engine.results import Results
 from placet.engine.settings import GateSettings
+from placet.engine.steps import Steps
+from placet.engine.submissions import Submissions
 from placet.engine.sync import LoopThread, SyncGate
 from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing, StoreNotWritable
+from placet.model.approval import Question
+from placet.model.audit import ChainedEvent
+from placet.model.contract import Isolation
+from placet.model.exact import has_methods, items_of, member_of
 from placet.model.identifiers import WriterId
 from placet.ports.clock import Clock, IdSource
+from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
 from placet.ports.store import Heard, Store, nobody
+from placet.ports.transport import Transport
 from placet.ports.waiting import raise_owed_cancellation, whatever_happens
-from placet.rules.audit import ChainReport, verify_chains
+from placet.rules.audit import ChainReport, operation_of, place_in_time, verify_chains
 from placet.rules.contracts import Tool
+from placet.rules.decoding import LONE_SURROGATE
+from placet.rules.exports import ExportReport, export_lines, verify_export
 from placet.rules.policy import Matrix
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from placet.adapters.transports.process import ProcessTransport
 
 __all__ = [
     "MEMORY",
     "LogSink",
     "Opening",
     "Recovery",
+    "audit_export",
+    "check_export",
     "configure_logging",
+    "events_of_operation",
+    "key_path",
+    "load_key_file",
+    "lost_store",
+    "open_custody",
     "open_existing_store",
     "open_gate",
     "open_store",
+    "peek_at_pending",
+    "system_clock",
     "verify_audit",
 ]
 
+Member = TypeVar("Member")
+Port = TypeVar("Port")
+_LONGEST_PATH = 4_096
+_HOW_TO_ENTER = "Open it first: with placet.open(...) as gate."
 _STARTER_LOOKS, _STARTER_PAUSE_SECONDS = 40, 0.05
 
 MEMORY = "memory:"
@@ -75,13 +114,13 @@ class Recovery(StrEnum):
 
 def open_gate(
     *,
-    tools: Iterable[Tool],
+    tools: Collection[Tool],
     store: str | Path,
     key: str | Path | None = None,
     policy: PolicyEngine | None = None,
     settings: GateSettings | None = None,
     recovery: Recovery | str = Recovery.AUTOMATIC,
-    sinks: Sequence[AuditSink] = (),
+    sinks: Collection[AuditSink] = (),
     metrics: CollectorRegistry | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
@@ -100,26 +139,63 @@ def open_gate(
         ContractError: at once, if the tools cannot be registered together.
         On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
     """
+    registry = Registry(_listed(tools, "tools"))
+    _refuse_unreachable(registry)
     return Opening(
-        registry=Registry(tools),
-        store=store,
-        key=None if key is None else Path(key),
-        policy=policy or Matrix(),
-        settings=settings or GateSettings(),
+        registry=registry,
+        store=_place(store, "store"),
+        key=None if key is None else Path(_place(key, "key")),
+        policy=Matrix() if policy is None else _port(policy, "policy", "decide", "is_listed"),
+        settings=GateSettings() if settings is None else _settings(settings),
         recovery=_recovery(recovery),
-        sinks=tuple(sinks),
+        sinks=_listed(sinks, "sinks"),
         metrics=metrics,
-        clock=SystemClock() if clock is None else GuardedClock(clock),
-        ids=ids or RandomIds(),
+        clock=SystemClock() if clock is None else GuardedClock(_port(clock, "clock", "now", "monotonic", "sleep")),
+        ids=RandomIds() if ids is None else GuardedIds(_port(ids, "ids", "new_id", "fraction")),
     )
 
 
 def _recovery(value: Recovery | str) -> Recovery:
-    try:
-        return Recovery(value)
-    except ValueError:
-        pass
+    if (recovery := member_of(Recovery, value)) is not None:
+        return recovery
     raise MisuseError("recovery= is 'automatic' or 'manual'.")
+
+
+def _listed(values: Collection[Member], what: str) -> tuple[Member, ...]:
+    found = items_of(values)
+    if found is not None:
+        return found
+    raise MisuseError(f"{what}= is a list or a tuple.")
+
+
+def _port(given: Port, what: str, *methods: str) -> Port:
+    """What somebody gave for a port. It is not asked what it is: its class has the methods, or has not."""
+    if has_methods(given, *methods):
+        return given
+    raise MisuseError(f"{what}= is an object with the methods {', '.join(methods)}.")
+
+
+def _place(value: str | Path, what: str) -> str | Path:
+    if type(value) is str or issubclass(type(value), Path):
+        text = str(value)
+        if "\0" not in text and LONE_SURROGATE.search(text) is None and len(text) <= _LONGEST_PATH:
+            return value
+    raise MisuseError(f"{what}= is text of at most {_LONGEST_PATH} characters, or a pathlib.Path.")
+
+
+def _settings(settings: GateSettings) -> GateSettings:
+    """The settings, checked once more: a frozen value can be changed by those who insist."""
+    if type(settings) is GateSettings:
+        with suppress(AttributeError):  # made without its constructor, it lacks a field
+            return replace(settings)
+    raise MisuseError("settings= is a placet.GateSettings.")
+
+
+open_gate.__qualname__ = "placet.open"  # the name it is called by, so Python's own words about its arguments use it
+
+
+class _NotEntered(MisuseError, AttributeError):
+    """A gate was asked for something before it was open; for `hasattr`, what is not there."""
 
 
 class Opening:
@@ -187,31 +263,60 @@ class Opening:
         finally:
             self._thread.close()
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Whatever is asked of a gate that was not entered is misuse; what copying and debuggers ask is not."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise _NotEntered(f"This gate is not open, so it has no {name!r}. {_HOW_TO_ENTER}")
+
     def _run(self) -> _Running:
         """Put everything together, inside the event loop that will use it."""
-        meter = self._meter()
-        herald = Herald(meter=meter, sinks=self._sinks)
-        keys, store = open_store(
-            self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter, heard=herald.durable
-        )
+        listeners = introduced(self._sinks)
+        meter = self._meter(tuple(listener.name for listener in listeners))
+        herald = Herald(meter=meter, listeners=listeners)
+        here = PythonTransport(self._registry.tools, meter=meter, grace_seconds=self._settings.grace_seconds)
+        apart = self._apart(meter)
+        transport = here if apart is None else _by_isolation(here, apart)
         processes = LocalProcesses()
         owner = processes.own_id()
+        keys, store = open_store(  # after all that may refuse: nothing is made, or left open, in vain
+            self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter, heard=herald.durable
+        )
         chronicle = Chronicle(keys=keys, clock=self._clock)
-        transport = PythonTransport(self._registry.tools, meter=meter, grace_seconds=self._settings.grace_seconds)
-        refusals = Refusals(store=store, chronicle=chronicle, policy=self._policy, settings=self._settings)
+        steps = Steps(policy=self._policy, ids=self._ids, settings=self._settings)
+        refusals = Refusals(store=store, chronicle=chronicle, steps=steps)
+        results = Results(registry=self._registry, keys=keys)
+        attempts = Attempts(transport=transport, chronicle=chronicle, clock=self._clock, ids=self._ids)
+        endings = Endings(chronicle=chronicle, attempts=attempts, clock=self._clock)
+        afterwards = Afterwards(clock=self._clock, settings=self._settings)
+        performing = Performing()
         dispatcher = Dispatcher(
-            registry=self._registry,
             store=store,
-            transport=transport,
+            attempts=attempts,
+            endings=endings,
+            results=results,
             chronicle=chronicle,
             herald=herald,
-            refusals=refusals,
+            afterwards=afterwards,
+            performing=performing,
             keys=keys,
-            clock=self._clock,
             ids=self._ids,
             settings=self._settings,
             owner=owner,
-            count_settled=lambda state: meter.effect_settled(state=state),
+            meter=meter,
+        )
+        reads = Reads(
+            store=store,
+            attempts=attempts,
+            endings=endings,
+            results=results,
+            chronicle=chronicle,
+            herald=herald,
+            refusals=refusals,
+            afterwards=afterwards,
+            performing=performing,
+            settings=self._settings,
+            owner=owner,
         )
         reconciler = Reconciler(
             store=store,
@@ -219,34 +324,47 @@ class Opening:
             transport=transport,
             chronicle=chronicle,
             keys=keys,
-            ids=self._ids,
             liveness=processes,
             meter=meter,
             settings=self._settings,
-            is_ours_and_running=dispatcher.is_performing,
+            performing=performing,
         )
         submissions = Submissions(grace_seconds=self._settings.grace_seconds)
+        decider = Decider(policy=self._policy, clock=self._clock)
+        path = CallPath(
+            registry=self._registry,
+            store=store,
+            decider=decider,
+            capacity=Capacity(transport=transport, clock=self._clock, meter=meter, settings=self._settings),
+            chronicle=chronicle,
+            dispatcher=dispatcher,
+            reads=reads,
+            known=KnownOperations(
+                store=store, chronicle=chronicle, results=results, refusals=refusals, steps=steps, clock=self._clock
+            ),
+            refusals=refusals,
+            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
+            steps=steps,
+            meter=meter,
+        )
         gate = Gate(
             registry=self._registry,
             store=store,
-            policy=self._policy,
-            transport=transport,
+            decider=decider,
+            path=path,
             chronicle=chronicle,
-            dispatcher=dispatcher,
             refusals=refusals,
             submissions=submissions,
-            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=self._ids),
             desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
             reconciler=reconciler,
             clock=self._clock,
             ids=self._ids,
-            meter=meter,
             settings=self._settings,
             linker=ChainLinker(keys),
         )
         keeper = Keeper(
             store=store,
-            dispatcher=dispatcher,
+            performing=performing,
             reconciler=reconciler,
             clock=SystemClock(),
             settings=self._settings,
@@ -256,16 +374,61 @@ class Opening:
         if self._recovery is Recovery.AUTOMATIC:
             keeper.start_recovery()
         return _Running(
-            gate=gate, submissions=submissions, store=store, keeper=keeper, dispatcher=dispatcher, herald=herald
+            gate=gate,
+            submissions=submissions,
+            apart=apart,
+            store=store,
+            keeper=keeper,
+            afterwards=afterwards,
+            herald=herald,
+            meter=meter,
         )
 
-    def _meter(self) -> Meter:
+    def _apart(self, meter: Meter) -> ProcessTransport | None:
+        """Whoever runs handlers in processes of their own, if any is to run so."""
+        tools = _process_tools(self._registry)
+        if not tools:
+            return None
+        from placet.adapters.transports.process import ProcessTransport
+
+        return ProcessTransport(
+            tools,
+            meter=meter,
+            clock=self._clock,
+            grace_seconds=self._settings.grace_seconds,
+            spare_processes=self._settings.spare_processes,
+        )
+
+    def _meter(self, sinks: tuple[str, ...]) -> Meter:
         if self._metrics is None:
             return QuietMeter()
+        from prometheus_client import CollectorRegistry
+
         from placet.adapters.telemetry.metrics import PrometheusMeter
 
-        sinks = tuple(sink.name for sink in self._sinks)
+        if not issubclass(type(self._metrics), CollectorRegistry):
+            raise MisuseError("metrics= is a prometheus_client.CollectorRegistry.")
         return PrometheusMeter(self._metrics, tools=tuple(self._registry.tools), sinks=sinks)
+
+
+def _process_tools(registry: Registry) -> list[Tool]:
+    return [tool for tool in registry.tools.values() if tool.contract.isolation is Isolation.PROCESS]
+
+
+def _refuse_unreachable(registry: Registry) -> None:
+    """At once, and not when the first call finds out, that a new process cannot import a tool."""
+    tools = _process_tools(registry)
+    if tools:
+        from placet.adapters.transports.places import place_of
+
+        for tool in tools:
+            place_of(tool)
+
+
+def _by_isolation(here: PythonTransport, apart: ProcessTransport) -> Transport:
+    from placet.adapters.transports.by_isolation import TransportByIsolation
+
+    return TransportByIsolation(here=here, apart=apart)
 
 
 class _Running:
@@ -276,18 +439,22 @@ class _Running:
         *,
         gate: Gate,
         submissions: Submissions,
+        apart: ProcessTransport | None,
         store: Store,
         keeper: Keeper,
-        dispatcher: Dispatcher,
+        afterwards: Afterwards,
         herald: Herald,
+        meter: Meter,
     ) -> None:
         self.gate = gate
         self._process = os.getpid()
         self._submissions = submissions
+        self._apart = apart
         self._store = store
         self._keeper = keeper
-        self._dispatcher = dispatcher
+        self._afterwards = afterwards
         self._herald = herald
+        self._meter = meter
 
     async def close(self) -> None:
         """End it all in bounded time. A cancellation of the caller is raised afterwards."""
@@ -302,10 +469,13 @@ class _Running:
         """Signs of life go on until nothing is in flight; the store goes last, whatever happened before."""
         try:
             await self._submissions.close()
+            if self._apart is not None:
+                await self._apart.close()
             await self._keeper.stop()
-            await self._dispatcher.close()
+            await self._afterwards.close()
             await self._herald.close()
         finally:
+            self._meter.close()
             await self._store.close()
 
 
@@ -332,14 +502,24 @@ def open_store(
     from placet.adapters.stores.sqlite import SqliteStore
 
     path = Path(where)
+    if is_too_long(path):
+        raise ConfigurationError("store= is the path of a file, and this one is longer than the file system takes.")
     if not path.name or path.is_dir():
         raise ConfigurationError(f"store= is the path of a file, not of a folder: {str(where)!r}")
     found: KeyRing | None = None
     with suppress(PermissionError):
-        found = _keys_for(path, key)
+        found = _keys_for(path, key, clock)
     if found is None:
         raise StoreNotWritable(f"This user may not look into the folder of the store: {path.parent}")
     return found, SqliteStore(path, keys=found, clock=clock, writer=writer, meter=meter, heard=heard)
+
+
+def is_too_long(path: Path) -> bool:
+    try:
+        path.exists()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[KeyRing, Store]:
@@ -353,6 +533,32 @@ def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[
     return open_store(where, key=key)
 
 
+def peek_at_pending(store: Path, *, key: Path | None, tenant: str, limit: int) -> tuple[Question, ...]:
+    """What waits, without touching the store, as far as signatures hold. For suggestions; nothing is made or raised."""
+    from placet.adapters.stores.sqlite.peek import peek_pending
+
+    try:
+        keys = load_key_file(key or key_path(store))
+    except KeyMaterialError:
+        return ()
+    found = peek_pending(store, tenant, limit=limit)
+    return tuple(each.question for each in found if verify(each, keys) is None)
+
+
+def lost_store(store: Path, key: Path) -> StoreMissing:
+    """What is said where a store's own key is, and the store is not."""
+    return StoreMissing(
+        f"The key {key} is here and its store is not: {store}",
+        code="store_lost",
+        hint="Restore the store from a backup. Only if nothing was ever done under it, remove the key file.",
+    )
+
+
+def system_clock() -> Clock:
+    """This machine's clock, for front doors that wait."""
+    return SystemClock()
+
+
 def key_path(store: Path) -> Path:
     """Where a store's key is looked for unless said otherwise."""
     return store.with_name(store.name + ".key")
@@ -363,7 +569,52 @@ def verify_audit(store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, s
     return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors, later_heads=store.heads)
 
 
-def _keys_for(store: Path, given: Path | None) -> KeyRing:
+def events_of_operation(
+    store: Store, keys: Keys, *, tenant: str, operation_key: str, newest: int
+) -> tuple[ChainedEvent, ...]:
+    """The newest events about one operation, oldest first, under whichever key they were written."""
+    prints = Chronicle(keys=keys, clock=SystemClock()).fingerprints(tenant, operation_key)
+    found = (event for event in store.chained(tenant=tenant) if operation_of(event) in prints)
+    return tuple(sorted(nlargest(newest, found, key=place_in_time), key=place_in_time))
+
+
+@contextmanager
+def audit_export(store: Store, keys: Keys, *, tenant: str | None) -> Iterator[Iterator[bytes]]:
+    """The lines of an export of the whole audit, or of one tenant's part; see `rules.exports`."""
+    with store.snapshot(tenant=tenant) as audit:
+        yield export_lines(
+            audit.events,
+            audit.heads,
+            count=audit.count,
+            tenant=tenant,
+            linker=ChainLinker(keys),
+            sign=lambda message: keys.mac(KeyPurpose.AUDIT_CHAIN, message),
+        )
+
+
+def check_export(
+    lines: Iterable[bytes], key: Path, *, anchors: dict[str, tuple[int, str]] | None = None
+) -> ExportReport:
+    """Check an export by itself: of its store only the key file is needed.
+
+    Raises:
+        KeyMaterialError: the key file is absent, exposed or unreadable.
+    """
+    return verify_export(lines, ChainLinker(load_key_file(key)), anchors=anchors)
+
+
+def open_custody(where: Path, *, key: Path | None = None) -> tuple[Custody, Store]:
+    """The keys of an existing store, to be looked at and changed, and the store to be closed afterwards.
+
+    Raises:
+        StoreMissing, StoreError, KeyMaterialError: it is not there, or cannot be opened.
+    """
+    keys, store = open_existing_store(where, key=key)
+    shelf = KeyFile(key or key_path(where))
+    return Custody(shelf=shelf, keys=keys, store=store, chronicle=Chronicle(keys=keys, clock=SystemClock())), store
+
+
+def _keys_for(store: Path, given: Path | None, clock: Clock) -> KeyRing:
     """The keys of a store. A key that waits beside a store that is gone is a lost ledger, not a new one.
 
     An empty ledger would let everything that was done be done again, so it is never made in the place of a lost one.
@@ -374,17 +625,16 @@ def _keys_for(store: Path, given: Path | None) -> KeyRing:
     if key.exists():
         is_own = given is None or given.absolute() == key_path(store).absolute()
         if is_own and not had_store and not _appears(store):
-            raise StoreMissing(
-                f"The key {key} is here and its store is not: {store}",
-                code="store_lost",
-                hint="Restore the store from a backup. Only if nothing was ever done under it, remove the key file.",
-            )
+            raise lost_store(store, key)
         return load_key_file(key)
     if had_store:
         raise KeyMaterialError(f"The store {store} exists, but its key does not: {key}")
     if not store.parent.is_dir():
         raise StoreMissing(f"The folder of the store does not exist: {store.parent}", hint="Make the folder first.")
-    return create_key_file(key)
+    at = None
+    with suppress(Exception):  # when it was made is told if the clock can tell; a key is made in any case
+        at = clock.now()
+    return create_key_file(key, at=at)
 
 
 def _appears(store: Path) -> bool:

@@ -22,6 +22,7 @@
     │   └── EffectUnknown             we cannot tell whether it acted
     ├── NotFound                      no such object in your tenant
     ├── DecisionRefused               this person may not decide this, or not any more
+    ├── AuditBroken                   the audit of the store does not hold
     ├── StoreError
     │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
     │   ├── StoreUnavailable          nothing was committed
@@ -225,6 +226,13 @@ class DecisionRefused(PlacetError, PermissionError):
     """This decision cannot be taken, by this person or at this time."""
 
     code = "decision_refused"
+
+
+class AuditBroken(PlacetError):
+    """The audit does not hold, so nobody can vouch for a part of it."""
+
+    code = "audit_broken"
+    hint = "placet audit verify says where. The whole store can still be exported, as evidence."
 
 
 class StoreError(PlacetError):

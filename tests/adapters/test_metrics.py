@@ -1,16 +1,30 @@
 """Numbers come out as documented, and nobody's words become a label."""
 
 import importlib
+import inspect
 import itertools
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from placet.adapters.telemetry import metrics
-from placet.adapters.telemetry.metrics import OUTCOMES, PrometheusMeter
+from placet.adapters.telemetry.metrics import (
+    ALARM_KINDS,
+    BREAKER_STATES,
+    CUT_SHORT,
+    DECISIONS,
+    OUTCOMES,
+    SINKS,
+    STATES,
+    WITHOUT_ROOM,
+    PrometheusMeter,
+)
+from placet.engine import capacity
 from placet.model.audit import AuditOutcome
 from placet.model.effect import EffectState
 from placet.ports.meter import Meter
@@ -55,6 +69,16 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
     meter.effect_settled(state="committed")
     meter.committed(operations=1, seconds=0.1)
     meter.sink_failed(sink="webhook")
+    meter.process_cut_short(tool="refund", reason="deadline")
+    meter.call_without_room(tool="refund", code="capacity")
+    meter.strays(tool="refund", change=1)
+    meter.approvals_pending(0)
+    meter.effects_unknown(0, 0)
+    meter.recovered(at_seconds=1.0)
+    meter.alarmed(kind="record_altered")
+    meter.calls_running(tool="refund", change=1)
+    meter.breakers_open(tool="refund", change=1)
+    meter.breaker_changed(tool="refund", state="open")
 
     found = {
         (sample.name, *sorted(sample.labels))
@@ -76,10 +100,18 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
         ("placet_ledger_commit_seconds_bucket", "le"),
         ("placet_ledger_commit_seconds_count",),
         ("placet_ledger_commit_seconds_sum",),
-        ("placet_stray_threads",),
+        ("placet_stray_attempts", "tool"),
         ("placet_effects_unknown",),
         ("placet_effects_unknown_oldest_seconds",),
         ("placet_sink_failures_total", "sink"),
+        ("placet_alarms_total", "kind"),
+        ("placet_tool_calls_running", "tool"),
+        ("placet_breakers_open", "tool"),
+        ("placet_breaker_changes_total", "state", "tool"),
+        ("placet_processes_cut_short_total", "reason", "tool"),
+        ("placet_calls_without_room_total", "code", "tool"),
+        ("placet_recovery_last_round_timestamp_seconds",),
+        ("placet_recovery_failures_total",),
     }
 
 
@@ -139,6 +171,8 @@ def test_a_duration_that_cannot_be_is_refused_and_counts_nothing(registry: Colle
             meter.committed(operations=1, seconds=seconds)
         with pytest.raises(ValueError, match="seconds must be"):
             meter.effects_unknown(1, seconds)
+        with pytest.raises(ValueError, match="seconds must be"):
+            meter.recovered(at_seconds=seconds)
     assert samples(registry) == before
 
 
@@ -146,7 +180,7 @@ def test_a_count_that_cannot_be_is_refused_and_changes_nothing(registry: Collect
     before = samples(registry)
 
     for count in NOT_COUNTS:
-        for call in (meter.approvals_pending, meter.stray_threads, lambda count: meter.effects_unknown(count, 1.0)):
+        for call in (meter.approvals_pending, lambda count: meter.effects_unknown(count, 1.0)):
             with pytest.raises(ValueError, match="a count must be"):
                 call(count)
         with pytest.raises(ValueError, match="a count must be"):
@@ -172,7 +206,7 @@ def test_every_tool_that_is_not_registered_is_unknown(registry: CollectorRegistr
 
     found = samples(registry)
     assert found["placet_tool_calls_total{outcome=error}{tool=unknown}"] == len(names)
-    assert [name for name in found if name.startswith("placet_tool_calls_total")] == [
+    assert [name for name, value in found.items() if name.startswith("placet_tool_calls_total") and value] == [
         "placet_tool_calls_total{outcome=error}{tool=unknown}"
     ]
 
@@ -182,7 +216,7 @@ def test_every_sink_that_is_not_known_is_unknown(registry: CollectorRegistry, me
     for sink in sinks:
         meter.sink_failed(sink=sink)
 
-    found = {name: value for name, value in samples(registry).items() if name.startswith("placet_sink")}
+    found = {name: value for name, value in samples(registry).items() if name.startswith("placet_sink") and value}
     assert found == {
         "placet_sink_failures_total{sink=webhook}": 1,
         "placet_sink_failures_total{sink=siem}": 1,
@@ -220,13 +254,160 @@ def test_a_state_is_no_outcome_and_an_outcome_no_state(meter: Meter) -> None:
 def test_gauges_say_how_it_is_now(registry: CollectorRegistry, meter: Meter) -> None:
     meter.approvals_pending(7)
     meter.approvals_pending(3)
-    meter.stray_threads(2)
     meter.effects_unknown(4, 61.5)
     meter.effects_unknown(1, 30)
+    meter.recovered(at_seconds=5.5)
+    meter.recovered(at_seconds=15.5)
 
     found = samples(registry)
-    assert (found["placet_approvals_pending"], found["placet_stray_threads"]) == (3, 2)
+    assert found["placet_approvals_pending"] == 3
     assert (found["placet_effects_unknown"], found["placet_effects_unknown_oldest_seconds"]) == (1, 30)
+    assert found["placet_recovery_last_round_timestamp_seconds"] == 15.5
+
+
+def test_what_is_counted_begins_at_zero_so_that_the_first_event_is_an_increase(registry: CollectorRegistry) -> None:
+    before = samples(registry)
+    meter = PrometheusMeter(registry, tools=["refund"], sinks=["siem"])
+    begun = samples(registry)
+
+    for tool in ("refund", "stranger"):
+        for outcome in OUTCOMES:
+            meter.attempt_completed(tool=tool, outcome=outcome, seconds=0.1)
+        for reason in CUT_SHORT:
+            meter.process_cut_short(tool=tool, reason=reason)
+        for code in WITHOUT_ROOM:
+            meter.call_without_room(tool=tool, code=code)
+        for state in BREAKER_STATES:
+            meter.breaker_changed(tool=tool, state=state)
+        for gauge in (meter.strays, meter.calls_running, meter.breakers_open):
+            gauge(tool=tool, change=1)
+    for sink in (*SINKS, "siem", "stranger"):
+        meter.sink_failed(sink=sink)
+    for kind in ALARM_KINDS:
+        meter.alarmed(kind=kind)
+    for decision in DECISIONS:
+        meter.decided(decision=decision)
+    for state in STATES:
+        meter.effect_settled(state=state)
+    meter.recovery_failed()
+    meter.committed(operations=1, seconds=0.1)
+    after = samples(registry)
+
+    assert before == {}
+    assert set(begun.values()) == {0}
+    born = {name for name in after if name not in begun}
+    assert {name.partition("{")[0] for name in born} == {
+        f"placet_tool_duration_seconds_{part}" for part in ("bucket", "count", "sum")
+    }, "only the histogram of durations, with many series for each tool, waits for its first attempt"
+
+
+def test_the_series_of_one_more_tool_are_few(registry: CollectorRegistry) -> None:
+    def pages(*tools: str) -> int:
+        registry = CollectorRegistry()
+        PrometheusMeter(registry, tools=tools)
+        return len(samples(registry))
+
+    by_tool = len(OUTCOMES) + len(CUT_SHORT) + len(WITHOUT_ROOM) + len(BREAKER_STATES) + 3
+    assert (pages("a") - pages(), pages("a", "b") - pages("a")) == (by_tool, by_tool)
+    assert by_tool == 23
+    assert pages() == 71
+
+
+MEASURED = (
+    "placet_approvals_pending",
+    "placet_effects_unknown",
+    "placet_effects_unknown_oldest_seconds",
+    "placet_recovery_last_round_timestamp_seconds",
+)
+
+
+def measured(registry: CollectorRegistry) -> list[float | None]:
+    return [registry.get_sample_value(name) for name in MEASURED]
+
+
+def test_what_nobody_has_measured_is_not_said_to_be_zero(registry: CollectorRegistry, meter: Meter) -> None:
+    assert not set(MEASURED) & set(samples(registry))
+    assert not any(name.encode() in generate_latest(registry) for name in MEASURED)
+
+    meter.effects_unknown(0, 0)
+
+    assert measured(registry) == [None, 0, 0, None]
+
+
+def test_gauges_of_two_gates_add_up_and_a_gate_that_closes_takes_back_only_its_own(registry: CollectorRegistry) -> None:
+    one, other = (PrometheusMeter(registry, tools=["refund"]) for _ in range(2))
+
+    def held() -> list[float | None]:
+        names = ("placet_stray_attempts", "placet_tool_calls_running", "placet_breakers_open")
+        return [registry.get_sample_value(name, {"tool": "refund"}) for name in names]
+
+    for meter, change in ((one, 3), (other, 2), (one, -1)):
+        for gauge in (meter.strays, meter.calls_running, meter.breakers_open):
+            gauge(tool="refund", change=change)
+    assert held() == [4, 4, 4]
+    one.breaker_changed(tool="refund", state="open")
+
+    one.close()
+    one.close()
+
+    assert held() == [2, 2, 2]
+    for gauge in (one.strays, one.calls_running, one.breakers_open):
+        gauge(tool="refund", change=-2)
+    assert held() == [2, 2, 2], "what ends after its gate was taken back with it"
+    one.breaker_changed(tool="refund", state="closed")
+    found = samples(registry)
+    assert found["placet_breaker_changes_total{state=open}{tool=refund}"] == 1
+    assert found["placet_breaker_changes_total{state=closed}{tool=refund}"] == 1
+
+
+def test_numbers_of_the_store_go_with_the_gate_that_measured_them_last(registry: CollectorRegistry) -> None:
+    one, other = PrometheusMeter(registry), PrometheusMeter(registry)
+
+    def measure(meter: Meter, number: int) -> None:
+        meter.approvals_pending(number)
+        meter.effects_unknown(number, number)
+        meter.recovered(at_seconds=number)
+
+    measure(one, 1)
+    measure(other, 2)
+    one.close()
+    assert measured(registry) == [2] * 4
+    measure(one, 3)
+    assert measured(registry) == [2] * 4
+    other.close()
+    assert measured(registry) == [None] * 4
+
+
+def test_several_processes_say_what_one_of_them_has_measured(tmp_path: Path) -> None:
+    """One process measures, the other never does: its page is not a 0 that hides the number."""
+    program = (
+        "import sys\n"
+        "from prometheus_client import CollectorRegistry\n"
+        "from placet.adapters.telemetry.metrics import PrometheusMeter\n"
+        "meter = PrometheusMeter(CollectorRegistry(), tools=['refund'])\n"
+        "meter.strays(tool='refund', change=2)\n"
+        "if sys.argv[1] == 'measures':\n"
+        "    meter.effects_unknown(3, 7.0)\n"
+        "    meter.approvals_pending(5)\n"
+    )
+    page = (
+        "from prometheus_client import CollectorRegistry, generate_latest\n"
+        "from prometheus_client.multiprocess import MultiProcessCollector\n"
+        "registry = CollectorRegistry()\n"
+        "MultiProcessCollector(registry)\n"
+        "print(generate_latest(registry).decode())\n"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for arguments in ([program, "measures"], [program, "waits"], [page]):
+        run = subprocess.run(
+            [sys.executable, "-c", *arguments], check=False, capture_output=True, text=True, env=environment
+        )
+        assert run.returncode == 0, run.stderr
+
+    lines = set(run.stdout.splitlines())
+    assert {"placet_effects_unknown 3.0", "placet_approvals_pending 5.0"} <= lines
+    assert 'placet_stray_attempts{tool="refund"} 4.0' in lines
+    assert not any(line.startswith("placet_recovery_last_round") for line in lines)
 
 
 def test_a_commit_records_its_size_and_its_latency(registry: CollectorRegistry, meter: Meter) -> None:
@@ -251,8 +432,49 @@ def test_ten_thousand_strange_calls_make_a_known_number_of_series(registry: Coll
 
     found = samples(registry)
     assert len([name for name in found if name.startswith("placet_tool_calls_total")]) == 3 * len(OUTCOMES)
-    assert len(found) < 600
+    assert len(found) == 604
     assert b"tenant" not in generate_latest(registry) and b"error text" not in generate_latest(registry)
+
+
+def test_room_and_breakers_are_counted_by_tool_and_strangers_are_unknown(
+    registry: CollectorRegistry, meter: Meter
+) -> None:
+    for tool in ("refund", "refund", "acme/run-1", HostileText("refund")):
+        meter.calls_running(tool=tool, change=1)
+        meter.breakers_open(tool=tool, change=1)
+        meter.strays(tool=tool, change=1)
+        meter.breaker_changed(tool=tool, state="half_open")
+        meter.call_without_room(tool=tool, code="circuit_open")
+        meter.process_cut_short(tool=tool, reason="died")
+    meter.calls_running(tool="refund", change=-1)
+    meter.breakers_open(tool="refund", change=-2)
+    before = samples(registry)
+
+    assert before["placet_tool_calls_running{tool=refund}"] == 1
+    assert before["placet_breakers_open{tool=refund}"] == 0
+    assert before["placet_breaker_changes_total{state=half_open}{tool=refund}"] == 2
+    for name in ("placet_tool_calls_running", "placet_breakers_open", "placet_stray_attempts"):
+        assert before[name + "{tool=unknown}"] == 2
+    assert before["placet_calls_without_room_total{code=circuit_open}{tool=unknown}"] == 2
+    assert before["placet_processes_cut_short_total{reason=died}{tool=unknown}"] == 2
+    wrong: Any
+    for wrong in (True, 1.0, None, "1", float("nan")):
+        for count in (meter.calls_running, meter.breakers_open, meter.strays):
+            with pytest.raises(ValueError, match="a count must be"):
+                count(tool="refund", change=wrong)
+    for wrong in ("ajar", HostileText("open"), None):
+        with pytest.raises(ValueError, match="state must be one of"):
+            meter.breaker_changed(tool="refund", state=wrong)
+    for wrong in ("denied", HostileText("capacity"), None):
+        with pytest.raises(ValueError, match="code must be one of"):
+            meter.call_without_room(tool="refund", code=wrong)
+    for wrong in ("bored", HostileText("died"), None):
+        with pytest.raises(ValueError, match="reason must be one of"):
+            meter.process_cut_short(tool="refund", reason=wrong)
+    for wrong in ("started", HostileText("record_altered"), None):
+        with pytest.raises(ValueError, match="kind must be one of"):
+            meter.alarmed(kind=wrong)
+    assert samples(registry) == before
 
 
 @pytest.mark.case("N05")
@@ -282,10 +504,10 @@ def test_a_reload_does_not_register_twice(registry: CollectorRegistry) -> None:
 def test_registries_are_apart(registry: CollectorRegistry) -> None:
     PrometheusMeter(registry).decided(decision="deny")
 
-    assert "placet_decisions_total{decision=deny}" not in samples(CollectorRegistry())
+    assert samples(CollectorRegistry()) == {}
     other = CollectorRegistry()
     PrometheusMeter(other)
-    assert "placet_decisions_total{decision=deny}" not in samples(other)
+    assert samples(other)["placet_decisions_total{decision=deny}"] == 0
 
 
 @pytest.mark.case("N05")
@@ -300,10 +522,11 @@ def test_importing_registers_nothing_and_loads_no_library() -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_a_name_taken_by_somebody_else_is_an_error_at_start(registry: CollectorRegistry) -> None:
-    Counter("placet_tool_calls_total", "not ours", registry=registry)
+@pytest.mark.parametrize("name", ["placet_tool_calls_total", *MEASURED])
+def test_a_name_taken_by_somebody_else_is_an_error_at_start(registry: CollectorRegistry, name: str) -> None:
+    (Counter if name.endswith("_total") else Gauge)(name, "not ours", registry=registry)
 
-    with pytest.raises(ValueError, match="placet_tool_calls"):
+    with pytest.raises(ValueError, match=name.removesuffix("_total")):
         PrometheusMeter(registry)
 
 
@@ -317,10 +540,13 @@ def test_tools_and_sinks_are_plain_names(registry: CollectorRegistry) -> None:
 def test_several_processes_do_not_add_a_process_label(registry: CollectorRegistry) -> None:
     PrometheusMeter(registry)
 
-    modes = {each._name: each._multiprocess_mode for each in registry._collector_to_names if each._type == "gauge"}  # type: ignore[attr-defined]
-    assert modes == {
-        "placet_approvals_pending": "livemostrecent",
-        "placet_stray_threads": "livesum",
-        "placet_effects_unknown": "livemostrecent",
-        "placet_effects_unknown_oldest_seconds": "livemostrecent",
+    gauges = [each for each in registry._collector_to_names if isinstance(each, Gauge)]
+    assert {each._name: each._multiprocess_mode for each in gauges} == {
+        "placet_stray_attempts": "livesum",
+        "placet_tool_calls_running": "livesum",
+        "placet_breakers_open": "livesum",
     }
+
+
+def test_every_code_that_capacity_can_answer_is_one_that_is_counted() -> None:
+    assert set(re.findall(r'NoRoom\(\s*code="(\w+)"', inspect.getsource(capacity))) == WITHOUT_ROOM

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -52,8 +53,10 @@ class Bench:
         call = call_of(self._tools[name], canonical)
         return await self.transport.attempt(call, context(), timeout_seconds=seconds, when_late=self.late.append)
 
-    def strays(self) -> list[object]:
-        return [said["count"] for name, said in self.meter.heard if name == "stray_threads"]
+    def strays(self) -> list[Any]:
+        """How many there were after each that was told."""
+        changes = [said["change"] for name, said in self.meter.heard if name == "strays" and said["tool"] == "act"]
+        return list(accumulate(changes))
 
 
 def raising(error: BaseException) -> Any:
@@ -68,17 +71,17 @@ def raising(error: BaseException) -> Any:
     ("error", "report"),
     [
         (ToolRejected("no"), Rejected(message="no")),
-        (NotSent("x"), Unsent()),
+        (NotSent("x"), Unsent(is_handlers_word=True)),
         (RemoteStatus(503, retry_after="7"), Answered(status=503, retry_after="7")),
         (RemoteStatus(404), Answered(status=404, retry_after=None)),
-        (TimeoutError("s3cr3t"), Raised(error_type="TimeoutError", is_transient=True)),
-        (ConnectionRefusedError("s3cr3t"), Raised(error_type="ConnectionRefusedError", is_transient=True)),
-        (ValueError("s3cr3t"), Raised(error_type="ValueError", is_transient=False)),
-        (KeyboardInterrupt("s3cr3t"), Raised(error_type="KeyboardInterrupt", is_transient=False)),
-        (type("Mine", (ConnectionError,), {})("x"), Raised(error_type="untrusted_exception", is_transient=True)),
+        (TimeoutError("s3cr3t"), Raised(error_type="TimeoutError")),
+        (ConnectionRefusedError("s3cr3t"), Raised(error_type="ConnectionRefusedError")),
+        (ValueError("s3cr3t"), Raised(error_type="ValueError")),
+        (KeyboardInterrupt("s3cr3t"), Raised(error_type="KeyboardInterrupt")),
+        (type("Mine", (ConnectionError,), {})("x"), Raised(error_type="untrusted_exception")),
         (type("Mine", (ToolRejected,), {})("no"), Rejected(message="no")),
-        (type("Mine", (NotSent,), {})("no"), Unsent()),
-        (type("Mine", (RemoteStatus,), {})(503), Raised(error_type="untrusted_exception", is_transient=False)),
+        (type("Mine", (NotSent,), {})("no"), Unsent(is_handlers_word=True)),
+        (type("Mine", (RemoteStatus,), {})(503), Raised(error_type="untrusted_exception")),
     ],
 )
 async def test_what_a_handler_raises_becomes_a_report(error: BaseException, report: Report) -> None:
@@ -235,7 +238,7 @@ async def test_a_function_that_returns_an_unawaited_coroutine_has_raised() -> No
         return inner()  # type: ignore[return-value]
 
     bench = Bench(made(wrapped), made(twice, name="twice"))
-    fault = Raised(error_type="TypeError", is_transient=False)
+    fault = Raised(error_type="TypeError")
     assert [await bench.attempt("act"), await bench.attempt("twice")] == [fault, fault]
 
 

@@ -30,7 +30,7 @@ DETAILS = SUMMARY | {
     "policy_version",
     "arguments",
     "display",
-    "masked",
+    "redacted",
     "digest",
     "decided_by",
     "decided_at",
@@ -98,7 +98,7 @@ def test_show_prints_everything_that_would_run(project) -> None:
     text = project.run("approvals", "show", asked)
 
     assert set(data) == DETAILS
-    assert data["schema"] == "approval/1"
+    assert data["schema"] == "approval/2"
     assert data["arguments"] == {"text": "a", "amount": 3, "note": ""}
     assert data["display"] == ["amount: 3", 'note: ""', 'text: "a"']
     assert re.fullmatch(r"[0-9a-f]{64}", data["digest"])
@@ -358,6 +358,30 @@ def test_an_approval_that_was_withdrawn_runs_nothing(waiting) -> None:
     assert not (waiting.folder / "asked.txt").exists()
 
 
+def test_what_was_withdrawn_after_it_was_approved_is_called_revoked_and_cannot_be_approved_again(waiting) -> None:
+    asked, digest = waiting.approval_id, waiting.digest
+    assert waiting.approved(asked).code == 0
+
+    taken = waiting.run("approvals", "withdraw", asked)
+    late = waiting.run("approvals", "approve", asked, "--digest", digest)
+
+    assert (taken.code, taken.out) == (0, f"revoked  {asked}  ask  for agent\ndigest  {digest}\n")
+    assert taken.err == "The approval can no longer be used. The proposer may ask anew.\n"
+    assert (late.code, late.out) == (6, "")
+    assert late.err.startswith("placet: It is revoked already.\n  code: not_approved\n")
+
+
+def test_approving_again_what_was_used_says_so(waiting) -> None:
+    asked, digest = waiting.approval_id, waiting.digest
+    assert waiting.approved(asked).code == 0
+    assert waiting.call("ask", '{"text": "hello"}', "--run", "r1").code == 0
+
+    again = waiting.run("approvals", "approve", asked, "--digest", digest)
+
+    assert (again.code, again.out) == (0, f"spent  {asked}  ask  for agent\ndigest  {digest}\n")
+    assert again.err == "You approved it before, and it was used already: it cannot run again.\n"
+
+
 def test_a_used_approval_cannot_be_withdrawn(waiting) -> None:
     asked = waiting.approval_id
     assert waiting.approved(asked).code == 0
@@ -453,15 +477,15 @@ def test_no_flag_says_who_decides(project) -> None:
 # ---------------------------------------------------------------- masks and contracts
 
 
-def test_masked_arguments_stay_masked_everywhere(project) -> None:
+def test_redacted_arguments_stay_redacted_everywhere(project) -> None:
     asked = project.asked("pay", '{"card": "4111-canary", "cents": 5}')
     shown = project.run("approvals", "show", asked)
     data = project.run("approvals", "show", asked, "--json")
     approved = project.approved(asked)
 
-    assert "masked by contract, covered by the digest: card" in shown.out
-    assert data.data["arguments"] == {"card": "[MASKED]", "cents": 5}
-    assert data.data["masked"] == ["card"]
+    assert "redacted by contract, covered by the digest: card" in shown.out
+    assert data.data["arguments"] == {"card": "[REDACTED]", "cents": 5}
+    assert data.data["redacted"] == ["card"]
     for ran in (shown, data, approved):
         assert "4111-canary" not in ran.out + ran.err
 

@@ -140,7 +140,8 @@ def test_half_an_anchor_is_wrong_usage(waiting, content: str) -> None:
 
     assert (ran.code, ran.data["code"]) == (2, "usage")
     assert "--print-anchor" in ran.data["hint"]
-    assert waiting.run("audit", "verify", "--anchor", "missing.json").code == 2
+    missing = waiting.run("audit", "verify", "--anchor", "missing.json", "--json")
+    assert (missing.code, missing.data["message"]) == (2, "--anchor: the file cannot be read: missing.json.")
 
 
 @pytest.mark.case("N03")

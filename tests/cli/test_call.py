@@ -305,3 +305,12 @@ def wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not come"
         time.sleep(0.01)
+
+
+def test_a_bad_line_of_a_file_is_named(project) -> None:
+    text = lines_of(proposal("a", "put", text="x")) + "\n" + '{"a": 1, "a": 2}\nnothing\n'
+    ran = project.run("call", "--file", "-", "--run", "r", "--json", stdin=text)
+
+    assert ran.code == 8
+    assert "placet: no sound JSON object on line 3, 4, so nothing of the file runs\n" in ran.err
+    assert not (project.folder / "put.txt").exists()

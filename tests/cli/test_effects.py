@@ -6,6 +6,8 @@ import time
 import apsw
 import pytest
 
+import placet
+
 KEY = '["business","vague:{name}","x"]'
 RECOVERY = {"schema", "taken_over", "committed", "absent", "still_unknown", "unknown_in_all", "look_again_at"}
 EFFECT = {
@@ -16,6 +18,7 @@ EFFECT = {
     "tool",
     "tool_version",
     "subject",
+    "on_behalf_of",
     "run_id",
     "call_id",
     "decision",
@@ -55,6 +58,18 @@ def test_lists_are_documents_lines_or_tables_without_arguments(unknown) -> None:
     assert "canary" not in document.out + lines.out
 
 
+def test_a_row_that_cannot_be_read_is_told_and_hides_no_other(unknown) -> None:
+    assert unknown.call("put", '{"text": "canary"}').code == 0
+    with apsw.Connection(str(unknown.folder / "placet.db")) as database:
+        database.execute("UPDATE effects SET lease_until = ? WHERE state = 'unknown'", (2**63 - 1,))
+
+    ran = unknown.run("effects", "list", "--json")
+
+    assert ran.code == 0
+    assert [each["state"] for each in ran.data["effects"]] == ["committed"]
+    assert f"A row cannot be read, somebody changed it by hand: {KEY}" in ran.err
+
+
 def test_show_prints_one_and_how_to_settle_it(unknown) -> None:
     data = unknown.run("effects", "show", KEY, "--json").data
     text = unknown.run("effects", "show", KEY)
@@ -63,7 +78,12 @@ def test_show_prints_one_and_how_to_settle_it(unknown) -> None:
     assert set(data) == EFFECT | {"schema"}
     assert f"key  {KEY}" in text.out
     assert f"placet effects reconcile '{KEY}'" in text.err
-    assert error_of(unknown.run("effects", "show", "nothing", "--json")) == (1, "not_found")
+    for words in (["show", "nothing"], ["reconcile", "nothing"], ["reconcile", "nothing", "--committed", *SAYS]):
+        missing = unknown.run("effects", *words, "--json")
+        assert error_of(missing) == (1, "not_found")
+        assert missing.data["hint"] == (
+            "placet effects list prints the keys; give one as it stands there, in single quotes."
+        )
 
 
 def test_keys_beyond_ascii_can_be_typed_as_they_are_listed(project) -> None:
@@ -238,3 +258,25 @@ def test_an_effect_whose_lease_is_over_says_how_to_recover_it(project, killed: s
     assert "Its lease is over" in shown.err
     assert "placet effects reconcile" in shown.err
     assert project.run("effects", "reconcile", "--json").data["taken_over"] == 1
+
+
+async def test_an_effect_of_an_agent_that_acts_for_somebody_says_for_whom(project) -> None:
+    @placet.tool(effect="write", risk="medium", permission="things.write", operation_key="put:{text}")
+    async def put(text: str) -> str:
+        return text
+
+    user = placet.Principal.person("mara", tenant="acme", roles=("admin",), scopes=("things.write",))
+    agent = placet.Principal.agent(
+        "helper", tenant="acme", roles=("admin",), scopes=("things.write",), on_behalf_of=user
+    )
+    async with placet.open(tools=[put], store=project.folder / "placet.db") as gate:
+        call = {"call_id": "c1", "tool": "put", "arguments": {"text": "x"}}
+        assert (await gate.submit(call, principal=agent, run="r1")).code == "succeeded"
+
+    [data] = project.run("effects", "list", "--json").data["effects"]
+    assert (data["subject"], data["on_behalf_of"]) == ("helper", "mara")
+    table = project.run("effects", "list").out.splitlines()[1]
+    assert "  helper for mara  " in table
+    shown = project.run("effects", "show", data["operation_key"]).out
+    assert "helper for mara" in shown
+    assert '["' not in shown.partition("\n")[2]

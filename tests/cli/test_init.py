@@ -85,7 +85,11 @@ def test_store_only_makes_the_store_that_the_settings_name_and_never_replaces_a_
         (project.folder / rest).unlink(missing_ok=True)
     key = (project.folder / "placet.db.key").read_bytes()
 
-    assert project.run("approvals", "list", "--json").data["hint"] == "Create one with: placet init --store-only"
+    for words in (("approvals", "list"), ("effects", "list"), ("audit", "verify"), ("keys", "list")):
+        told = project.run(*words, "--json")
+        assert (told.code, told.data["code"]) == (1, "store_lost")
+        assert "init" not in told.data["hint"], "nothing is advised that would be refused"
+        assert "backup" in told.data["hint"]
     lost = project.run("init", "--store-only", "--json")
     assert (lost.code, lost.data["code"]) == (1, "store_lost")
     assert (project.folder / "placet.db.key").read_bytes() == key

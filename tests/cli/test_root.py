@@ -62,9 +62,9 @@ def test_the_table_and_the_commands_agree(name: str) -> None:
     assert entry.does in root_help()
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"bench"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_help_names_every_exit_code(name: str, bare) -> None:
-    verbs = [[name, verb] for verb in COMMANDS[name].verbs] if name in ("approvals",) else [[name]]
+    verbs = [[name, verb] for verb in COMMANDS[name].verbs] or [[name]]
     for words in verbs:
         ran = bare.run(*words, "--help")
 
@@ -191,3 +191,27 @@ def test_a_closed_pipe_is_no_traceback(project) -> None:
 
     assert run.returncode == 1
     assert run.stderr == ""
+
+
+def test_a_hint_names_the_help_of_the_command_that_was_typed(bare) -> None:
+    own = bare.run("call")
+    verb = bare.run("effects", "reconcile", "--committed")
+
+    assert own.err.endswith("  next: See: placet call --help\n")
+    assert verb.err.endswith("  next: See: placet effects reconcile --help\n")
+
+
+def test_a_misspelt_verb_and_a_wrong_choice_are_told_in_plain_words(bare) -> None:
+    verb = bare.run("approvals", "aprove")
+    choice = bare.run("tools", "show", "x", "--provider", "foo")
+
+    assert verb.err.startswith("placet: No such command 'aprove'. Did you mean 'approve'?\n")
+    assert choice.err.startswith("placet: Invalid value for '--provider': 'foo' is not one of 'openai'")
+
+
+def test_python_m_placet_is_the_command_line(bare) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "placet", "version"], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, f"placet {placet.__version__}\n")

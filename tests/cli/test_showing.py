@@ -9,6 +9,7 @@ from placet.cli.commands.call import worst
 from placet.cli.failing import exit_of_error, exit_of_outcome, hint_of
 from placet.cli.screen import shown_key, time_left, value_lines
 from placet.cli.table import Exit
+from placet.engine import replies
 from placet.model import outcome as outcomes
 from scripts import generated_docs
 
@@ -26,6 +27,7 @@ BASE = {"call_id": "c", "tool": "t", "message": "m"}
         (outcomes.Refused(**BASE, code="operation_of_another"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="not_your_run"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="approval_suspect"), Exit.DENIED),
+        (outcomes.Refused(**BASE, code="tool_closed"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="approval_denied"), Exit.NOT_APPROVED),
         (outcomes.Refused(**BASE, code="budget_exhausted"), Exit.FAILED),
         (outcomes.Refused(**BASE, code="boundary_unavailable"), Exit.FAILED),
@@ -41,6 +43,17 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
     assert exit_of_outcome(outcome) is code
     if outcome.may_have_acted:
         assert code in (Exit.OK, Exit.UNKNOWN)
+
+
+def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call() -> None:
+    asked_again_later = {"boundary_unavailable", "capacity", "circuit_open", "stopped", "too_many_running"}
+    denials = {
+        code for code in replies._REFUSALS if exit_of_outcome(outcomes.Refused(**BASE, code=code)) is Exit.DENIED
+    }
+
+    assert set(replies._REFUSALS) - denials == asked_again_later | {
+        "approval_denied", "attempts_exhausted", "budget_exhausted"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -73,7 +86,7 @@ def test_every_refused_decision_has_a_next_step() -> None:
         if code != "too_early_for_absent" and not hint_of(errors.DecisionRefused(code=code))  # it says when, by itself
     ]
 
-    assert len(codes) > 10
+    assert {"contract_not_here", "key_retired"} < set(codes) and len(codes) > 12
     assert without == []
 
 

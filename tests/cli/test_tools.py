@@ -1,5 +1,6 @@
 """`placet tools`, `placet demo` and `placet bench`."""
 
+import json
 import subprocess
 import sys
 
@@ -21,10 +22,15 @@ DETAILS = SUMMARY | {
     "text_rule",
     "max_argument_bytes",
     "max_result_bytes",
+    "max_depth",
+    "open_members",
+    "open_result_members",
+    "repair",
     "generic_executor_reason",
     "digest",
     "arguments_schema",
     "result_schema",
+    "authored_schema",
 }
 
 
@@ -55,6 +61,34 @@ def test_show_prints_the_contract(project) -> None:
     }
     assert "honours_key no" in text
     assert 'properties.card.type: "string"' in text
+
+
+def test_show_prints_what_a_provider_is_told(project) -> None:
+    text = project.run("tools", "show", "put", "--provider", "anthropic")
+    data = project.run("tools", "show", "put", "--provider", "anthropic", "--json").data
+
+    assert (text.code, json.loads(text.out)) == (0, data["definition"])
+    assert (data["schema"], data["provider"], data["kind"]) == ("tool-projection/1", "anthropic", "strict")
+    assert (data["definition"]["name"], data["definition"]["strict"]) == ("put", True)
+    for provider, key in (("openai", "function"), ("openai_responses", "parameters"), ("mcp", "inputSchema")):
+        assert key in json.loads(project.run("tools", "show", "put", "--provider", provider).out)
+
+
+def test_show_says_why_a_definition_is_loose_or_missing(project) -> None:
+    with (project.folder / "tools.py").open("a") as file:
+        file.write('\n\n@placet.tool(effect="read", name="dotted.name")\nasync def dotted() -> int:\n    return 1\n')
+        file.write("\n\nTOOLS.append(dotted)\n")
+    loose = project.run("tools", "show", "ask", "--provider", "openai")
+    missing = project.run("tools", "show", "dotted.name", "--provider", "openai")
+    data = project.run("tools", "show", "dotted.name", "--provider", "openai", "--json")
+    gaps = [{"pointer": "", "keyword": "name", "why": "name_not_taken"}]
+
+    assert (loose.code, json.loads(loose.out)["function"]["strict"]) == (0, False)
+    assert "not strict: required at /properties/amount (absence_is_not_null)" in loose.err
+    assert (missing.code, missing.out) == (8, "")
+    assert "no definition: name at the root (name_not_taken)" in missing.err
+    assert (data.code, data.data["kind"], data.data["definition"], data.data["gaps"]) == (8, "none", None, gaps)
+    assert project.run("tools", "show", "put", "--provider", "nobody").code == 2
 
 
 def test_a_tool_that_is_not_there_is_told(project) -> None:

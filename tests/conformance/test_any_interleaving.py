@@ -232,7 +232,7 @@ class Interleavings(RuleBasedStateMachine):
 
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = settings(
-    max_examples=25,
+    max_examples=settings.default.max_examples // 4,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

@@ -30,7 +30,7 @@ from placet import (
     ToolRejected,
 )
 from placet.errors import DecisionRefused, MisuseError, NotFound
-from placet.model.approval import Answer, Approval, Mac, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, Mac, Question
 from placet.model.call import Call
 from placet.model.decision import Decision
 from placet.testing import FakeClock
@@ -263,12 +263,12 @@ async def test_waiting_and_approved_questions_survive_a_restart(
 # ---------------------------------------------------------------- what is seen
 
 
-async def test_the_view_shows_exactly_what_will_run_except_masked_fields(open_world: OpenWorld, spy: Spy) -> None:
+async def test_the_view_shows_exactly_what_will_run_except_redacted_fields(open_world: OpenWorld, spy: Spy) -> None:
     world, waiting = await asked(open_world, spy)
 
     view = await world.gate.desk.show(waiting.approval_id, by=APPROVER)
 
-    assert (view.arguments, view.masked) == ({"word": "x", "count": "[MASKED]"}, ("count",))
+    assert (view.arguments, view.redacted) == ({"word": "x", "count": "[REDACTED]"}, ("count",))
     assert (view.tool, view.risk, view.effect_class, view.requested_by, view.run_id, view.state, view.why_not) == (
         "write",
         "medium",
@@ -309,15 +309,15 @@ DECIDERS: dict[str, tuple[Principal, str]] = {
 
 @pytest.mark.req("H017", "H023", "B047")
 @pytest.mark.parametrize("who", DECIDERS)
-@pytest.mark.parametrize("verdict", ["approve", "deny"])
+@pytest.mark.parametrize("decision", ["approve", "deny"])
 async def test_who_is_not_entitled_is_refused_and_nothing_changes(
-    open_world: OpenWorld, spy: Spy, who: str, verdict: str
+    open_world: OpenWorld, spy: Spy, who: str, decision: str
 ) -> None:
     world, waiting = await asked(open_world, spy)
     by, code = DECIDERS[who]
     digest = (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).digest
 
-    assert await refusal(getattr(world.gate.desk, verdict)(waiting.approval_id, digest=digest, by=by)) == code
+    assert await refusal(getattr(world.gate.desk, decision)(waiting.approval_id, digest=digest, by=by)) == code
     assert (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).state is ApprovalState.PENDING
     assert isinstance(await world.submit("write", {"word": "x"}), AwaitingApproval)
     if code != "not_a_person":
@@ -834,6 +834,62 @@ async def test_a_withdrawn_question_and_a_revoked_approval_authorise_nothing(
     assert await refusal(world.gate.desk.withdraw(third.approval_id, by=nosy)) == "scope_missing"  # type: ignore[attr-defined]
 
 
+async def test_approving_again_what_was_taken_back_is_refused_and_not_called_approved(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    world, waiting = await asked(open_world, spy, store=where)
+    await world.approve(waiting)
+    view = await world.gate.desk.withdraw(waiting.approval_id, by=APPROVER)
+
+    again = world.gate.desk.approve(waiting.approval_id, digest=view.digest, by=APPROVER)
+    with pytest.raises(DecisionRefused, match=r"^It is revoked already\.$") as refused:
+        await again
+
+    assert refused.value.code == "already_decided"
+    assert world.events("decision_refused")[-1]["detail"] == "already_decided"
+    assert spy.count == 0
+
+
+async def test_approving_again_what_was_used_since_changes_nothing_and_says_that_it_was_used(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    world, waiting = await asked(open_world, spy, store=where)
+    await world.approve(waiting)
+    assert isinstance(await world.submit("write", {"word": "x"}), Succeeded)
+    digest = (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).digest
+
+    again = await world.gate.desk.approve(waiting.approval_id, digest=digest, by=APPROVER)
+
+    assert again.state is ApprovalState.SPENT
+    assert await refusal(world.gate.desk.deny(waiting.approval_id, digest=digest, by=APPROVER)) == "already_decided"
+    assert (spy.count, len(world.events("approval_approved"))) == (1, 1)
+
+
+async def test_approving_again_what_nobody_used_in_time_is_refused_as_expired(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    world, waiting = await asked(open_world, spy, store=where)
+    await world.approve(waiting)
+    view = await world.gate.desk.show(waiting.approval_id, by=APPROVER)
+    assert view.expires_at is not None
+    world.clock.advance((view.expires_at - await world.gate.store.now()).total_seconds())
+
+    again = world.gate.desk.approve(waiting.approval_id, digest=view.digest, by=APPROVER)
+
+    assert await refusal(again) == "approval_expired"
+
+
+async def test_denying_again_changes_nothing_and_answers_the_same(open_world: OpenWorld, spy: Spy, where: str) -> None:
+    world, waiting = await asked(open_world, spy, store=where)
+    digest = (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).digest
+
+    first = await world.gate.desk.deny(waiting.approval_id, digest=digest, by=APPROVER, reason="no")
+    again = await world.gate.desk.deny(waiting.approval_id, digest=digest, by=APPROVER, reason="no")
+
+    assert first == again
+    assert again.state is ApprovalState.DENIED
+
+
 async def test_the_ledger_answers_before_a_person_is_asked(open_world: OpenWorld, spy: Spy) -> None:
     world = await open_world(written(spy, approval="always", operation_key="k:{word}"))
     await world.approve(await world.submit("write", {"word": "x"}))
@@ -855,8 +911,8 @@ def different(value: Any) -> Any:
             return not value
         case RequirementKind():
             return RequirementKind.CONFIRM
-        case Verdict():
-            return Verdict.DENY
+        case ApprovalDecision():
+            return ApprovalDecision.DENY
         case str():
             return value + "x"
         case int() | float():
@@ -948,7 +1004,7 @@ async def test_an_untouched_row_runs_and_is_immutable(open_world: OpenWorld, spy
 
     assert row.signature is not None
     assert (len(row.signature.value), len(row.question_mac.value)) == (64, 64)
-    for value, name in ((row, "state"), (row.question, "tool"), (row.answer, "verdict")):
+    for value, name in ((row, "state"), (row.question, "tool"), (row.answer, "decision")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, name, "x")
     assert isinstance(await world.submit("write", {"word": "x"}), Succeeded)

@@ -31,7 +31,7 @@ from placet import (
     ToolRejected,
     Unknown,
 )
-from placet.adapters.transports.python import MAX_STRAY_THREADS
+from placet.engine.capacity import MAX_STRAYS
 from placet.testing import FakeClock
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy
 
@@ -723,9 +723,7 @@ async def test_strays_of_one_tool_are_limited_and_leave_its_neighbours_alone(ope
         return "fine"
 
     world = await open_world(tool_of(act, timeout_seconds=0.005), placet.tool(effect="read")(neighbour))
-    outcomes = [
-        await world.submit("act", {"number": number}, call_id=f"c{number}") for number in range(MAX_STRAY_THREADS + 1)
-    ]
+    outcomes = [await world.submit("act", {"number": number}, call_id=f"c{number}") for number in range(MAX_STRAYS + 1)]
     other = await world.submit("neighbour", call_id="n")
     release.set()
     for _ in range(400):
@@ -734,12 +732,12 @@ async def test_strays_of_one_tool_are_limited_and_leave_its_neighbours_alone(ope
         await asyncio.sleep(0.002)
     again = await world.submit("act", {"number": 99}, call_id="again")
 
-    assert [outcome.code for outcome in outcomes] == ["effect_unknown"] * MAX_STRAY_THREADS + ["capacity"]
+    assert [outcome.code for outcome in outcomes] == ["effect_unknown"] * MAX_STRAYS + ["capacity"]
     assert isinstance(outcomes[-1], Refused)
     assert outcomes[-1].retryable
     assert other.unwrap() == "fine"
     assert again.unwrap() == "late"
-    assert spy.count == MAX_STRAY_THREADS + 1
+    assert spy.count == MAX_STRAYS + 1
 
 
 async def test_a_thread_that_timed_out_is_not_joined_by_a_second_one(open_world: OpenWorld, spy: Spy) -> None:

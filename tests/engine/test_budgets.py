@@ -166,7 +166,7 @@ async def test_a_parallel_burst_does_not_overshoot(open_world: OpenWorld, spy: S
 
 
 async def test_an_operation_has_a_hundred_attempts_in_all(open_world: OpenWorld, spy: Spy) -> None:
-    @placet.tool(effect="write", risk="medium", permission=SCOPE, retry=RetryPolicy(max_attempts=60))
+    @placet.tool(effect="write", risk="medium", permission=SCOPE, retry=RetryPolicy(max_attempts=60), breaker=None)
     async def unsent(word: str) -> str:
         spy(word)
         raise placet.NotSent

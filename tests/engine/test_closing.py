@@ -321,7 +321,7 @@ async def test_a_claim_that_turns_out_to_have_landed_is_settled_as_not_sent(
     outcome = await world.submit("write", {"word": "x"})
     before = (await world.effect()).state
     doubtful.serve()
-    await until(lambda: not world.gate._dispatcher._late)
+    await until(lambda: not world.gate._path._dispatcher._afterwards.tasks)
 
     assert isinstance(outcome, Unknown)
     effect = await world.effect()
@@ -337,7 +337,7 @@ async def test_a_claim_that_never_landed_never_will(open_world: OpenWorld, spy: 
 
     assert isinstance(await world.submit("write", {"word": "x"}), Unknown)
     doubtful.serve()
-    await until(lambda: not world.gate._dispatcher._late)
+    await until(lambda: not world.gate._path._dispatcher._afterwards.tasks)
 
     assert (await world.effects(), world.words(), spy.count) == ((), [], 0)
     assert isinstance(await world.submit("write", {"word": "x"}), Succeeded)
@@ -356,7 +356,7 @@ async def test_a_clock_that_fails_while_a_claim_is_in_doubt_keeps_the_doubt(open
 
     assert isinstance(await world.submit("write", {"word": "x"}), Unknown)
     doubtful.serve()
-    await until(lambda: not world.gate._dispatcher._late)
+    await until(lambda: not world.gate._path._dispatcher._afterwards.tasks)
 
     assert (await world.effect()).state is EffectState.FAILED
 
@@ -378,7 +378,7 @@ async def test_a_settlement_the_clock_kept_off_is_made_once_it_runs_again(
     for _ in range(20):
         await asyncio.sleep(0)
     fails = False
-    await until(lambda: not world.gate._dispatcher._late)
+    await until(lambda: not world.gate._path._dispatcher._afterwards.tasks)
 
     assert (await world.effect()).state is EffectState.COMMITTED
 
@@ -502,7 +502,7 @@ async def test_a_fault_in_binding_is_a_recorded_refusal(
         def bind(*_: object, fault: BaseException = fault) -> Call:
             raise fault
 
-        monkeypatch.setattr(world.gate, "_bind", bind)
+        monkeypatch.setattr(world.gate._path, "bind", bind)
         outcome = await world.submit("look", {"word": "x"})
         explained = await world.gate.explain(ask("look", word="x"), principal=OPERATOR, run="r1")
 

@@ -56,7 +56,7 @@ async def test_a_desk_without_the_contract_masks_everything_and_approves_nothing
             await gate.desk.approve(asked, digest=view.digest, by=MARA)
         denied = await gate.desk.deny(asked, digest=view.digest, by=MARA)
 
-    assert view.arguments == {"account": "[MASKED]", "pin": "[MASKED]"}
+    assert view.arguments == {"account": "[REDACTED]", "pin": "[REDACTED]"}
     assert (view.why_not, refused.value.code) == ("contract_not_here", "contract_not_here")
     assert denied.state is placet.ApprovalState.DENIED
 
@@ -67,8 +67,8 @@ async def test_a_desk_with_the_contract_shows_wide_integers_exactly(tmp_path: Pa
     async with placet.open(tools=[charge()], store=tmp_path / "p.db") as gate:
         view = await gate.desk.show(asked, by=MARA)
 
-    assert view.arguments == {"account": LARGE, "pin": "[MASKED]"}
-    assert (view.masked, view.why_not) == (("pin",), None)
+    assert view.arguments == {"account": LARGE, "pin": "[REDACTED]"}
+    assert (view.redacted, view.why_not) == (("pin",), None)
 
 
 @pytest.mark.parametrize("approval_id", ["", "\ud800", "x" * 129, None, 7])

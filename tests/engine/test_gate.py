@@ -679,7 +679,7 @@ async def test_a_callers_key_belongs_to_its_principal_and_a_business_key_to_the_
 
     assert (type(theirs), type(abroad)) == (Succeeded, Succeeded)
     assert (type(business), business.code) == (Refused, "operation_of_another")
-    assert business.message == "This operation belongs to somebody else. Nothing ran."
+    assert business.message == "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user."
     assert spy.count == 4
 
 
@@ -704,7 +704,10 @@ async def test_another_principals_conflict_and_unknown_look_the_same_as_its_succ
     ]
 
     assert {(outcome.code, outcome.message) for outcome in answers} == {
-        ("operation_of_another", "This operation belongs to somebody else. Nothing ran.")
+        (
+            "operation_of_another",
+            "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
+        )
     }
 
 

@@ -629,7 +629,7 @@ async def test_the_faults_of_our_own_code_are_logged_without_foreign_text(
 
     world = await open_world(looked_up(spy), written(spy))
     gate: Any = world.gate
-    gate._meter = Meter()  # a fault nobody foresaw, deep inside
+    gate._path._meter = Meter()  # a fault nobody foresaw, deep inside
 
     outcome = await world.submit("write", {"word": "x"})
 

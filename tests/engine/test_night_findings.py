@@ -10,7 +10,7 @@ import pytest
 
 import placet
 from placet import AwaitingApproval, Failed, Principal, Replayed, Succeeded, Unknown, tool
-from placet.engine.dispatch import Dispatcher
+from placet.engine.results import Results
 from placet.errors import StoreMissing
 from placet.testing import FakeClock
 
@@ -184,7 +184,7 @@ async def test_a_fault_of_our_own_inside_a_read_closes_its_pair(monkeypatch: pyt
     def broken(*_: object) -> None:
         raise ZeroDivisionError("our own")
 
-    monkeypatch.setattr(Dispatcher, "_checked", broken)
+    monkeypatch.setattr(Results, "checked", broken)
     async with placet.open(tools=[look], store="memory:") as gate:
         outcome = await gate.submit(call("look", "c1"), principal=AGENT, run="r")
         kinds = [event.body for event in gate.store.chained()]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 
 import placet
-from placet.errors import ConfigurationError, KeyMaterialError, StoreMissing
+from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing
 
 
 async def opened(store: object, **options: object) -> None:
@@ -54,3 +55,20 @@ async def test_a_folder_is_not_a_store(where: str) -> None:
 async def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing):
         await opened(tmp_path / "no" / "p.db")
+
+
+def test_a_gate_that_was_not_entered_says_how_to_open_it_and_has_nothing() -> None:
+    gate = placet.open(tools=[], store=placet.MEMORY)
+
+    with pytest.raises(MisuseError, match=r"Open it first: with placet\.open\(\.\.\.\) as gate") as misused:
+        gate.submit({}, principal=None, run="r")  # type: ignore[attr-defined]
+
+    assert isinstance(misused.value, AttributeError)
+    assert not hasattr(gate, "submit")
+    assert getattr(gate, "desk", None) is None
+    assert copy.copy(gate) is not gate
+
+
+def test_python_speaks_of_placet_open_when_an_argument_is_wrong() -> None:
+    with pytest.raises(TypeError, match=r"^placet\.open\(\) got an unexpected keyword argument 'tols'"):
+        placet.open(tols=[])  # type: ignore[call-arg]

@@ -321,7 +321,7 @@ async def test_others_get_one_fixed_refusal_whatever_the_operation_is(world: Wor
     assert outcome.as_data() == {
         "status": "refused",
         "code": "operation_of_another",
-        "message": "This operation belongs to somebody else. Nothing ran.",
+        "message": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
         "retryable": False,
         "may_have_acted": False,
         "reasons": [],

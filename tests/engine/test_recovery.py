@@ -18,6 +18,7 @@ import pytest
 import placet
 from placet import bootstrap
 from placet.engine.gate import Gate
+from placet.engine.performing import Performing
 from placet.errors import DecisionRefused, NotFound, StoreInDoubt, StoreUnavailable
 from placet.model.context import Absent, CannotTell, Found
 from placet.model.effect import Effect, EffectState
@@ -148,13 +149,17 @@ class World:
         assert effect is not None
         return effect
 
+    def forget(self) -> None:
+        """That process is gone, and with it who would insist."""
+        for task in list(self.gate._path._dispatcher._afterwards.tasks):
+            task.cancel()
+
     async def lose(self) -> Effect:
         """A write whose worker was lost after the remote had acted: its lease is over, and it was taken over."""
         self.store.script["settle"] = ["down"] * 99
         assert type(await self.ask()) is Unknown
         self.clock.advance(31)
-        for task in list(self.gate._dispatcher._late):  # that process is gone, and with it who would insist
-            task.cancel()
+        self.forget()
         self.store.script.clear()
         await self.gate.reconciler._take_over_stranded()
         return await self.row()
@@ -419,7 +424,7 @@ async def test_a_read_that_cannot_be_put_on_record_is_not_shown_and_is_closed_on
             await asyncio.sleep(0)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert not world.gate._dispatcher._late
+    assert not world.gate._path._dispatcher._afterwards.tasks
     world.assert_audit_is_whole()
 
 
@@ -463,8 +468,7 @@ async def test_recovery_that_broke_off_is_taken_up_in_the_next_round(world: Worl
     if effect is None:
         world.store.script["settle"] = ["down"] * 99
         await world.ask()
-        for task in list(world.gate._dispatcher._late):
-            task.cancel()
+        world.forget()
         world.clock.advance(31)
     world.found = Found(result={"amount": 5})
     world.store.script[verb] = [word]
@@ -516,11 +520,10 @@ async def test_a_lost_write_that_is_absent_may_be_asked_again_and_acts(world: Wo
 async def test_absence_is_not_believed_while_a_request_may_be_on_its_way(world: World) -> None:
     """Send window 10 s, pause 5 s, arrival 2 s: quiet 17 s after the claim, whatever the lease."""
     world.store.script["settle"] = ["down"] * 99
-    world.gate._dispatcher._settings = placet.GateSettings(lease_seconds=1.0)
+    world.gate._path._dispatcher._settings = placet.GateSettings(lease_seconds=1.0)
     began = world.clock.now()
     await world.ask()
-    for task in list(world.gate._dispatcher._late):
-        task.cancel()
+    world.forget()
     world.found = Absent()
 
     states: dict[float, EffectState] = {}
@@ -577,7 +580,7 @@ async def test_a_late_success_settles_what_was_taken_over_and_the_outcome_given_
     world.clock.advance(31)  # its owner stood still for longer than its lease
     await world.gate.reconciler.recover()
     assert (await world.row()).state is EffectState.DISPATCHED  # a process does not take over from itself
-    world.gate.reconciler._is_ours_and_running = lambda effect: False  # as the recovery of another process looks at it
+    world.gate.reconciler._performing = Performing()  # as the recovery of another process looks at it
     await world.gate.reconciler.recover()
     assert type(await world.ask(call_id="call-2")) is Unknown
 
@@ -652,8 +655,7 @@ async def test_absent_of_a_remote_that_proves_nothing_is_dispatched_again_by_a_p
     key = OperationKey('["business","wire:{order}","o-1"]')
     world.store.script["settle"] = ["down"] * 99
     await world.ask("wire")
-    for task in list(world.gate._dispatcher._late):
-        task.cancel()
+    world.forget()
     world.store.script.clear()
     world.clock.advance(60)
     world.found = Absent()

@@ -16,7 +16,6 @@ import pytest
 import placet
 from placet.engine.gate import Gate
 from placet.engine.keeper import Keeper
-from placet.engine.reconciler import Reconciler
 from placet.errors import MisuseError, NotFound, StoreInDoubt, StoreUnavailable
 from placet.model.context import Absent, CannotTell, Found
 from placet.model.effect import Effect, EffectState
@@ -42,7 +41,13 @@ def lost_tool(probe: Probe | None, name: str = "pay") -> Any:
     act.__name__ = name
     remote = placet.Remote(honours_key=True)
     return placet.tool(
-        effect="write", risk="medium", permission="pay", operation_key=name + ":{order}", probe=probe, remote=remote
+        effect="write",
+        risk="medium",
+        permission="pay",
+        operation_key=name + ":{order}",
+        probe=probe,
+        remote=remote,
+        breaker=None,
     )(act)
 
 
@@ -83,7 +88,7 @@ async def strand(gate: Gate, clock: FakeClock, *orders: str) -> None:
     settle = gate.store.settle
     gate.store.settle = down  # type: ignore[method-assign]
     await lose(gate, *orders)
-    for task in list(gate._dispatcher._late):
+    for task in list(gate._path._dispatcher._afterwards.tasks):
         task.cancel()
     gate.store.settle = settle  # type: ignore[method-assign]
     clock.advance(31)
@@ -224,8 +229,8 @@ async def test_a_row_that_cannot_be_taken_over_does_not_keep_the_others(
 async def test_rows_that_fail_for_ever_do_not_stay_ahead_of_others(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, durable: bool
 ) -> None:
-    monkeypatch.setattr("placet.engine.reconciler._BATCH", 2)
-    monkeypatch.setattr("placet.engine.reconciler._LISTED", 2)
+    monkeypatch.setattr("placet.engine.rounds._BATCH", 2)
+    monkeypatch.setattr("placet.engine.rounds._LISTED", 2)
     where = tmp_path / "store.db" if durable else placet.MEMORY
     async with a_gate(lost_tool(found), clock=clock, store=where) as gate:
         bad = {f"bad-{number}" for number in range(5)}
@@ -244,8 +249,8 @@ async def test_rows_that_fail_for_ever_do_not_stay_ahead_of_others(
 async def test_looks_that_can_neither_be_settled_nor_counted_do_not_stay_ahead_of_others(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("placet.engine.reconciler._BATCH", 2)
-    monkeypatch.setattr("placet.engine.reconciler._LISTED", 2)
+    monkeypatch.setattr("placet.engine.rounds._BATCH", 2)
+    monkeypatch.setattr("placet.engine.rounds._LISTED", 2)
     async with a_gate(lost_tool(found), clock=clock) as gate:
         bad = {f"bad-{number}" for number in range(5)}
         await lose(gate, *sorted(bad), "good-1")
@@ -259,8 +264,8 @@ async def test_looks_that_can_neither_be_settled_nor_counted_do_not_stay_ahead_o
 async def test_a_lost_read_that_cannot_be_closed_does_not_keep_the_others(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("placet.engine.reconciler._BATCH", 1)
-    monkeypatch.setattr("placet.engine.reconciler._LISTED", 1)
+    monkeypatch.setattr("placet.engine.rounds._BATCH", 1)
+    monkeypatch.setattr("placet.engine.rounds._LISTED", 1)
 
     @placet.tool(effect="read")
     async def look(order: str) -> int:
@@ -278,7 +283,7 @@ async def test_a_lost_read_that_cannot_be_closed_does_not_keep_the_others(
         for order in ("bad", "good"):
             proposal = {"call_id": order, "tool": "look", "arguments": {"order": order}}
             await gate.submit(proposal, principal=agent(), run="run-1")
-            for task in list(gate._dispatcher._late):
+            for task in list(gate._path._dispatcher._afterwards.tasks):
                 task.cancel()
         del gate.store.record
         clock.advance(31)
@@ -336,8 +341,8 @@ async def test_a_service_that_cannot_look_leaves_the_row_alone(clock: FakeClock,
 async def test_rows_of_another_service_do_not_stay_ahead_of_ours(
     clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("placet.engine.reconciler._BATCH", 2)
-    monkeypatch.setattr("placet.engine.reconciler._LISTED", 2)
+    monkeypatch.setattr("placet.engine.rounds._BATCH", 2)
+    monkeypatch.setattr("placet.engine.rounds._LISTED", 2)
     store = tmp_path / "store.db"
     async with a_gate(lost_tool(found, "wire"), lost_tool(found), clock=clock, store=store) as gate:
         await lose(gate, "1", "2", "3", tool="wire")
@@ -350,34 +355,51 @@ async def test_rows_of_another_service_do_not_stay_ahead_of_ours(
 async def test_what_this_process_is_still_performing_is_not_taken_over(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("placet.engine.reconciler._BATCH", 1)
-    monkeypatch.setattr("placet.engine.reconciler._LISTED", 1)
+    monkeypatch.setattr("placet.engine.rounds._BATCH", 1)
+    monkeypatch.setattr("placet.engine.rounds._LISTED", 1)
     async with a_gate(lost_tool(found), clock=clock) as gate:
         await strand(gate, clock, "ours", "theirs")
-        inner = gate.reconciler
-
-        def is_ours(effect: Effect) -> bool:
-            return "ours" in effect.operation_key
-
-        reconciler = Reconciler(
-            store=inner._store,
-            registry=inner._registry,
-            transport=inner._transport,
-            chronicle=inner._chronicle,
-            keys=inner._keys,
-            ids=inner._ids,
-            liveness=inner._liveness,
-            meter=inner._meter,
-            settings=inner._settings,
-            is_ours_and_running=is_ours,
-        )
-        report = await reconciler.recover()
+        (ours,) = [row for name, row in (await rows(gate)).items() if "ours" in name]
+        gate.reconciler._performing.begin(ours.token)
+        report = await gate.reconciler.recover()
 
         assert report.taken_over == 1
         assert await states(gate) == {
             key("ours"): EffectState.DISPATCHED,
             key("theirs"): EffectState.RECONCILED_COMMITTED,
         }
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+async def test_a_read_this_process_is_still_at_is_not_closed_by_its_own_recovery_and_is_by_anothers(
+    clock: FakeClock, tmp_path: Path, attempts: int
+) -> None:
+    """It stands still for longer than its lease, and nobody beats: the read goes on all the same."""
+    at_it, may_end = asyncio.Event(), asyncio.Event()
+    tried: list[str] = []
+
+    @placet.tool(effect="read", retry=placet.RetryPolicy(max_attempts=attempts, initial_delay_seconds=0.001))
+    async def look(word: str) -> str:
+        tried.append(word)
+        if len(tried) < attempts:
+            raise ConnectionError
+        at_it.set()
+        await may_end.wait()
+        return word
+
+    store = tmp_path / "store.db"
+    async with a_gate(look, clock=clock, store=store) as gate, a_gate(look, clock=clock, store=store) as other:
+        for recovering, expected in ((gate, "succeeded"), (other, "effect_unknown")):
+            at_it.clear()
+            may_end.clear()
+            tried.clear()
+            proposal = {"call_id": expected, "tool": "look", "arguments": {"word": "x"}}
+            reading = asyncio.ensure_future(gate.submit(proposal, principal=agent(), run="run-1", timeout_seconds=500))
+            await at_it.wait()
+            clock.advance(100)
+            await recovering.reconciler.recover()
+            may_end.set()
+            assert (await reading).code == expected
 
 
 # ---------------------------------------------------------------- many looks
@@ -521,7 +543,7 @@ async def test_a_plain_function_that_blocks_stops_nobody_and_its_late_answer_is_
             assert began.is_set()
             release.set()
             async with asyncio.timeout(5):
-                while gate._transport._stray_looks["pay"]:
+                while gate.reconciler._transport._stray_looks["pay"]:
                     await asyncio.sleep(0.001)
             assert (await states(gate))[key("o-1")] is EffectState.UNKNOWN
     finally:
@@ -570,7 +592,7 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
     broken: Any = Broken()
     keeper = Keeper(
         store=broken,
-        dispatcher=broken,
+        performing=broken,
         reconciler=broken,
         clock=clock,
         settings=placet.GateSettings(),

@@ -238,29 +238,36 @@ async def test_a_caller_cancelled_while_a_required_sink_listens_sends_nothing_an
     def on(event: AuditEvent) -> Any:
         return listen() if event.kind is EventKind.STARTED else None
 
-    world = await open_world(written(spy), store=where, sinks=(Sink(required=True, on=on),))
+    registry = CollectorRegistry()
+    world = await open_world(written(spy), store=where, sinks=(Sink(required=True, on=on),), metrics=registry)
     task = asyncio.create_task(world.submit("write", {"word": "x"}))
     await listening.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert spy.count == 0
-    assert (await world.effect()).state is EffectState.FAILED
+    effect = await world.effect()
+    assert (spy.count, effect.state, effect.reason) == (0, EffectState.FAILED, "caller_left")
+    assert world.completed()["detail"] == "caller_left"
+    assert registry.get_sample_value("placet_sink_failures_total", {"sink": "memory"}) == 0
 
 
-async def test_a_caller_cancelled_before_the_sink_listens_is_cancelled(
+async def test_a_caller_cancelled_before_the_sink_listens_is_cancelled_and_nobody_says_the_sink_failed(
     open_world: OpenWorld, spy: Spy, tmp_path: Any
 ) -> None:
-    world = await open_world(written(spy), store=str(tmp_path / "p.db"), sinks=(Sink(required=True),))
+    registry = CollectorRegistry()
+    sink = Sink(required=True)
+    world = await open_world(written(spy), store=str(tmp_path / "p.db"), sinks=(sink,), metrics=registry)
     task = asyncio.create_task(world.submit("write", {"word": "x"}))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert spy.count == 0
-    assert {effect.state for effect in await world.effects()} <= {EffectState.FAILED}
+    effect = await world.effect()
+    assert (spy.count, effect.state) == (0, EffectState.FAILED)
+    assert effect.reason in ("caller_left", "not_sent")
+    assert registry.get_sample_value("placet_sink_failures_total", {"sink": sink.name}) == 0
 
 
 @pytest.mark.parametrize("swallows", [True, False])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import placet
 from placet import AwaitingApproval, Gate, Replayed, Succeeded, SyncGate
 from placet.engine.desk import Desk
 from placet.engine.reconciler import Reconciler
+from placet.engine.sync import LoopThread
 from placet.errors import DecisionRefused, MisuseError, NotFound
 from tests.engine.conftest import APPROVER, OPERATOR, SCOPE, Spy, looked_up, written
 
@@ -153,3 +155,55 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(spy: Spy, tmp_pat
         pass
 
     assert threading.active_count() == before
+
+
+# ---------------------------------------------------------------- a loop that breaks
+
+
+def test_an_exit_in_a_task_of_somebody_else_is_told_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def leaves() -> None:
+        task = asyncio.ensure_future(exits())
+        await asyncio.wait((task,))
+        assert type(task.exception()) is SystemExit
+
+    async def exits() -> None:
+        raise SystemExit("s3cr3t")
+
+    async def works() -> str:
+        return "works"
+
+    thread = LoopThread()
+    try:
+        thread.carry(leaves())
+        assert thread.carry(works()) == "works"
+    finally:
+        thread.close()
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "placet.loop"]
+    assert told == [("WARNING", "a task in the gate's loop raised SystemExit")]
+    assert "s3cr3t" not in caplog.text
+
+
+def test_a_loop_that_fails_says_so_once_and_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    """As when a program closes descriptors that are not its own, and among them the loop's."""
+    thread = LoopThread()
+
+    def select(timeout: object) -> object:
+        raise OSError(errno.EBADF, "s3cr3t")
+
+    async def breaks() -> None:
+        thread._loop._selector.select = select  # type: ignore[attr-defined]
+        await asyncio.Event().wait()
+
+    with pytest.raises(CancelledError):
+        thread.carry(breaks())
+    thread._thread.join(30)
+    assert not thread._thread.is_alive()
+    told = [record for record in caplog.records if record.name == "placet.loop"]
+    assert [record.levelname for record in told] == ["CRITICAL"]
+    assert told[0].getMessage() == "the gate's loop has failed: OSError"
+    assert "s3cr3t" not in caplog.text
+    work = asyncio.sleep(0)
+    with pytest.raises(MisuseError, match="closed"):
+        thread.carry(work)
+    thread.close()
+    thread.close()

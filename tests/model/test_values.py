@@ -106,12 +106,14 @@ def test_retryable_is_a_closed_set_of_codes() -> None:
         "approval_required",
         "boundary_unavailable",
         "capacity",
+        "circuit_open",
         "in_progress",
         "not_run",
         "not_sent",
         "remote_busy",
         "stopped",
         "timed_out",
+        "too_many_running",
     } == RETRYABLE_CODES
     assert one(Refused, "capacity").retryable
     assert not one(Failed, "tool_failed").retryable

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 import placet
 from placet import Ask, Principal, Requirement, RequirementKind
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.call import Call
 from placet.rules import approvals as rules
 from placet.rules.approvals import Misfit
@@ -18,6 +21,7 @@ from placet.rules.approvals import Misfit
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 AGENT = Principal.agent("agent", tenant="acme", roles=("operator",), scopes=("p",))
+FOR_UMA = dataclasses.replace(AGENT, on_behalf_of=Principal.person("uma", tenant="acme"))
 ASK = Ask(reasons=("r",), policy_version="v1", requirement=Requirement())  # type: ignore[arg-type]
 
 
@@ -48,7 +52,7 @@ def question(**changes: Any) -> Question:
 
 def answer(**changes: Any) -> Answer:
     given = Answer(
-        verdict=Verdict.APPROVE, decided_by="paula", decided_at=NOW, expires_at=NOW + timedelta(seconds=300),
+        decision=ApprovalDecision.APPROVE, decided_by="paula", decided_at=NOW, expires_at=NOW + timedelta(seconds=300),
         digest_seen="d" * 64, reason="",
     )  # type: ignore[arg-type]  # fmt: skip
     return dataclasses.replace(given, **changes)
@@ -69,8 +73,8 @@ def different(value: Any) -> Any:
     match value:
         case RequirementKind():
             return RequirementKind.CONFIRM
-        case Verdict():
-            return Verdict.DENY
+        case ApprovalDecision():
+            return ApprovalDecision.DENY
         case str():
             return value + "x"
         case datetime():
@@ -110,6 +114,35 @@ def test_a_question_and_an_answer_are_never_mistaken_for_each_other() -> None:
     assert rules.question_form(question()) != rules.signed_form(question(), answer())
     assert rules.question_form(question(reasons=("a", "b"))) != rules.question_form(question(reasons=("a,b",)))
     assert rules.question_form(question(on_behalf_of=None)) != rules.question_form(question(on_behalf_of="None"))
+
+
+def sha256_hex(domain: str, *parts: bytes) -> str:
+    """As the digest is described, written again: the domain, NUL, then each part behind its length."""
+    message = domain.encode() + b"\0" + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(message).hexdigest()
+
+
+QUESTION_FORM = {
+    "v": 1, "approval_id": "apr-1", "tenant": "acme", "environment": "production", "subject": "agent",
+    "on_behalf_of": None, "request_id": "q1", "run_id": "r1", "call_id": "c1", "tool": "act", "tool_version": "1",
+    "contract_digest": tool_call().contract.digest, "argument_digest": "d" * 64, "resource": "w:x",
+    "operation_key": "k1", "dispatch_number": 0, "purpose": "act", "policy_version": "v1", "reasons": ["r"],
+    "requirement": "review", "lifetime_seconds": 300.0, "asked_at": "2026-01-01T12:00:00.000000+00:00",
+    "decide_by": "2026-01-02T12:00:00.000000+00:00", "nonce": "n-1",
+    "sealed_arguments": sha256_hex("placet/sealed/1", b"sealed"),
+}  # fmt: skip
+
+
+def test_what_is_signed_is_this_form_so_that_old_signatures_stay_good() -> None:
+    form = json.dumps(QUESTION_FORM, sort_keys=True, separators=(",", ":")).encode()
+    signed = {
+        "v": 1, "question": sha256_hex("placet/question/1", form), "verdict": "approve", "decided_by": "paula",
+        "decided_at": "2026-01-01T12:00:00.000000+00:00", "expires_at": "2026-01-01T12:05:00.000000+00:00",
+        "digest_seen": "d" * 64, "reason": "",
+    }  # fmt: skip
+
+    assert rules.question_form(question()) == form
+    assert rules.signed_form(question(), answer()) == json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
 
 
 @pytest.mark.req("B049", "B055")
@@ -177,11 +210,54 @@ def test_a_call_that_differs_in_one_bound_field_is_not_authorised(changed: dict[
 def test_only_an_approved_one_authorises(state: ApprovalState) -> None:
     assert misfit(approval(state=state)) is Misfit.NOT_APPROVED
     assert misfit(approval(answer=None)) is Misfit.NOT_APPROVED
-    assert misfit(approval(a=answer(verdict=Verdict.DENY))) is Misfit.NOT_APPROVED
+    assert misfit(approval(a=answer(decision=ApprovalDecision.DENY))) is Misfit.NOT_APPROVED
+
+
+@pytest.mark.parametrize(
+    ("asked", "decider", "why"),
+    [
+        (AGENT, "paula", None),
+        (AGENT, "agent", Misfit.NOT_ENTITLED),
+        (FOR_UMA, "uma", Misfit.NOT_ENTITLED),
+        (FOR_UMA, "paula", None),
+    ],
+)
+def test_who_may_not_decide_is_asked_again_when_the_approval_is_used(
+    asked: Principal, decider: str, why: Misfit | None
+) -> None:
+    """A signed answer of before is no leave by itself: the duties are held apart anew."""
+    of_it = question(subject=asked.identity, on_behalf_of=rules.on_behalf_of(asked))
+    assert misfit(approval(of_it, answer(decided_by=decider)), tool_call(principal=asked)) is why
+
+
+@pytest.mark.parametrize(("decider", "why"), [("uma", None), ("paula", Misfit.NOT_ENTITLED)])
+def test_a_confirmation_of_somebody_else_does_not_fit(decider: str, why: Misfit | None) -> None:
+    principal = FOR_UMA
+    ask = dataclasses.replace(ASK, requirement=Requirement(kind=RequirementKind.CONFIRM))
+    asked = question(
+        subject=principal.identity, on_behalf_of="uma", requirement=RequirementKind.CONFIRM, argument_digest="d" * 64
+    )
+    found = rules.misfit(
+        approval(asked, answer(decided_by=decider)), tool_call(principal=principal), ask, dispatch_number=0, now=NOW
+    )
+    assert found is why
+
+
+def test_one_instant_has_one_spelling_whatever_its_zone() -> None:
+    elsewhere = NOW.astimezone(timezone(timedelta(hours=8)))
+    assert rules.instant_text(elsewhere) == rules.instant_text(NOW) == NOW.isoformat(timespec="microseconds")
+    with pytest.raises(ValueError, match="zone"):
+        rules.instant_text(NOW.replace(tzinfo=None))
 
 
 def test_an_answer_given_to_another_screen_does_not_fit() -> None:
     assert misfit(approval(a=answer(digest_seen="e" * 64))) is Misfit.OTHER_CALL
+
+
+def test_a_question_asks_for_the_dispatch_it_names() -> None:
+    assert rules.asks_for(question(), tool_call(), ASK, dispatch_number=0) is True
+    assert rules.asks_for(question(), tool_call(), ASK, dispatch_number=1) is False
+    assert rules.asks_for(question(dispatch_number=1), tool_call(), ASK, dispatch_number=1) is True
 
 
 def test_an_approval_names_its_dispatch() -> None:
@@ -223,7 +299,33 @@ def test_a_question_is_overdue_at_its_instant(offset: timedelta, over: bool) -> 
 def test_what_is_closed_is_never_overdue() -> None:
     far = NOW + timedelta(days=1000)
     for state in set(ApprovalState) - {ApprovalState.PENDING, ApprovalState.APPROVED}:
-        assert not rules.is_overdue(approval(state=state), now=far)
+        assert rules.is_overdue(approval(state=state), now=far) is False
+
+
+def test_an_approved_one_whose_answer_is_gone_has_passed_its_clock() -> None:
+    assert rules.is_overdue(approval(answer=None), now=NOW) is True
+
+
+@pytest.mark.parametrize("state", list(ApprovalState))
+def test_a_state_fits_the_answer_that_leads_to_it_and_no_other(state: ApprovalState) -> None:
+    spent_at = NOW if state is ApprovalState.SPENT else None
+    fits = {
+        None: {"pending", "expired", "withdrawn"},
+        ApprovalDecision.APPROVE: {"approved", "spent", "expired", "revoked"},
+        ApprovalDecision.DENY: {"denied"},
+    }
+
+    for decision, states in fits.items():
+        given = answer(decision=decision) if decision is not None else None
+        row = approval(answer=given, state=state, spent_at=spent_at)
+        assert rules.state_fits(row) is (state.value in states)
+
+
+@pytest.mark.parametrize("state", list(ApprovalState))
+def test_what_was_spent_says_when_and_nothing_else_does(state: ApprovalState) -> None:
+    spent_at = None if state is ApprovalState.SPENT else NOW
+
+    assert not rules.state_fits(approval(state=state, spent_at=spent_at))
 
 
 @pytest.mark.parametrize("misfit", list(Misfit))
@@ -262,6 +364,16 @@ def test_who_may_decide(kind: str, who: Principal, answer: str | None) -> None:
     assert rules.why_not_entitled(asked, who) == answer
 
 
+@pytest.mark.parametrize("kind", list(RequirementKind))
+def test_a_person_signed_in_elsewhere_decides_nothing_here(kind: RequirementKind) -> None:
+    asked = question(requirement=kind, on_behalf_of="uma", environment="production")
+    elsewhere = [
+        dataclasses.replace(who, environment="staging") for who in (person("uma"), person("paula", "approvals.decide"))
+    ]
+
+    assert [rules.why_not_entitled(asked, who) for who in elsewhere] == ["other_environment", "other_environment"]
+
+
 def test_without_a_user_nobody_can_confirm() -> None:
     asked = question(requirement=RequirementKind.CONFIRM, on_behalf_of=None)
 
@@ -289,3 +401,13 @@ def test_the_transitions_are_the_ones_of_the_design() -> None:
         (approved, ApprovalState.EXPIRED),
         (approved, ApprovalState.REVOKED),
     } == rules.TRANSITIONS
+
+
+def test_an_instant_is_spelled_the_same_wherever_the_process_thinks_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert rules.instant_text(NOW.astimezone(timezone(timedelta(hours=8)))) == "2026-01-01T12:00:00.000000+00:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

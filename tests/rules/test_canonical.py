@@ -152,8 +152,18 @@ def test_spelling_differs_from_rfc_8785_only_in_integral_floats_and_long_integer
 @pytest.mark.case("A07")
 def test_rfc_8785_refuses_integers_it_cannot_carry() -> None:
     assert rfc8785_bytes(SAFE) == b"9007199254740991"
+    assert rfc8785_bytes(-SAFE) == b"-9007199254740991"
     assert refused(2**53, rfc8785_bytes) == "number_too_large"
     assert refused({"a": [-(2**53)]}, rfc8785_bytes) == "number_too_large"
+
+
+@pytest.mark.parametrize("edge", [2**53, 2**63, 2**64])
+def test_integers_around_what_a_machine_word_holds_are_spelled_exactly(edge: int) -> None:
+    for number in (edge - 1, edge, edge + 1):
+        assert canonical_bytes([number, -number]) == f"[{number},-{number}]".encode()
+        assert canonical_bytes([float(number), -float(number)]) == (
+            f"[{float_text(float(number))},{float_text(-float(number))}]".encode()
+        )
 
 
 # --- one value, one spelling; two values, two -----------------------------------------------------
@@ -366,6 +376,11 @@ def test_256_levels_are_spelled_and_257_are_refused() -> None:
     assert refused(nested(257)) == "too_deep"
     assert refused(nested(100_000)) == "too_deep"
     assert refused(nested(257), rfc8785_bytes) == "too_deep"
+    members: JsonValue = 1
+    for _ in range(256):
+        members = {"a": members}
+    assert canonical_bytes(members) == b'{"a":' * 256 + b"1" + b"}" * 256
+    assert refused({"a": members}) == "too_deep"
 
 
 @pytest.mark.req("B074")
@@ -392,6 +407,8 @@ def test_cycle_is_refused() -> None:
 def test_value_of_more_than_a_million_members_is_refused() -> None:
     assert canonical_bytes([0] * 1_000_000) == b"[" + b"0," * 999_999 + b"0]"
     assert refused([0] * 1_000_001) == "too_many_members"
+    assert canonical_bytes([[0] * 999_997, {"a": 1}]).endswith(b'0],{"a":1}]')
+    assert refused([[0] * 999_998, {"a": 1}]) == "too_many_members"
     unfolding: Any = [0] * 10
     for _ in range(20):
         unfolding = [unfolding, {str(number): unfolding for number in range(10)}]

@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 import placet
-from placet import CallContext, EffectClass, Isolation, Remote, RetryPolicy, Risk, TextRule, Tool, WideInt
+from placet import Breaker, CallContext, EffectClass, Isolation, Remote, RetryPolicy, Risk, TextRule, Tool, WideInt
 from placet.errors import ContractError, InvalidArguments
 from placet.model.contract import Contract, KeyTemplate
 from placet.rules.contracts import contract_digest
@@ -86,6 +86,8 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         timeout_seconds=2,
         retry=RetryPolicy(max_attempts=2),
         remote=Remote(honours_key=True),
+        max_concurrent=3,
+        breaker=Breaker(faults=4),
         operation_key="ticket:{service}:{title}",
         resource="service:{service}",
         purpose="incident",
@@ -114,6 +116,8 @@ def test_a_contract_carries_what_the_decorator_was_told_and_cannot_be_changed() 
         timeout_seconds=2.0,
         retry=RetryPolicy(max_attempts=2),
         remote=Remote(honours_key=True),
+        max_concurrent=3,
+        breaker=Breaker(faults=4),
         operation_key=KeyTemplate(text="ticket:{service}:{title}", fields=("service", "title")),
         resource=KeyTemplate(text="service:{service}", fields=("service",)),
         purpose="incident",
@@ -831,6 +835,8 @@ OTHER: dict[str, Any] = {
     "timeout_seconds": 10.5,
     "retry": RetryPolicy(max_attempts=4),
     "remote": Remote(honours_key=True),
+    "max_concurrent": 1,
+    "breaker": None,
     "operation_key": KeyTemplate(text="k2:{x}", fields=("x",)),
     "resource": KeyTemplate(text="r:{x}", fields=("x",)),
     "purpose": "other",
@@ -843,9 +849,10 @@ OTHER: dict[str, Any] = {
     "max_depth": 31,
     "has_probe": True,
     "generic_executor_reason": "because",
+    "repair": frozenset({placet.Repair.CODE_FENCE}),
 }
-DERIVED = {"argument_names", "digest"}
-"""Said by the schema already; the digest itself."""
+DERIVED = {"argument_names", "digest", "max_concurrent", "breaker", "authored_schema"}
+"""Said by the schema already; the digest itself; and when a call may run, which changes nothing about what it does."""
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Contract)])

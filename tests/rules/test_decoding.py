@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -344,6 +345,9 @@ def test_float_is_never_wide() -> None:
         (("a",), set(), False),
         (("a",), {("b",)}, False),
         (("a", "b"), {("a",)}, False),
+        (("a", "b"), {("a", "c")}, False),
+        (("a", "b"), {("c", "b")}, False),
+        (("a", "b"), {("c", "b"), ("a", "b")}, True),
         (("a",), {("a", "*")}, False),
         (("*",), {("a",)}, False),
         ((), {("*",)}, False),
@@ -358,6 +362,15 @@ def test_long_integer_is_written_and_read_back_exactly(number: int) -> None:
     text = write_integer(number)
     assert read_integer(text) == number
     assert text == str(number)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_of_more_than_4300_digits_is_not_written(sign: int) -> None:
+    assert write_integer(sign * (10**4300 - 1)) == "-"[: sign < 0] + "9" * 4300
+    for number in (10**4300, 10**5000):
+        with pytest.raises(InvalidArguments) as caught:
+            write_integer(sign * number)
+        assert caught.value.reason == "number_too_large"
 
 
 def test_integers_do_not_depend_on_the_interpreters_digit_limit() -> None:
@@ -408,6 +421,29 @@ def test_width_and_brackets_inside_text_are_not_depth() -> None:
 
 
 @pytest.mark.case("A08")
+def test_mapping_written_near_the_end_of_the_stack_ends_as_bytes_or_a_refusal() -> None:
+    remarkable = json.loads(nested(31).replace("[]", "[1e400]"))  # what the plain way does not write
+
+    def answer_below(frames: int) -> object:
+        if frames:
+            return answer_below(frames - 1)
+        try:
+            return encode_foreign(remarkable)
+        except InvalidArguments as error:
+            return error.reason, error.__context__
+
+    def used_frames() -> int:
+        frame, used = sys._getframe(), 0
+        while frame.f_back is not None:
+            frame, used = frame.f_back, used + 1
+        return used
+
+    free = sys.getrecursionlimit() - used_frames()
+    answers = {answer_below(free - left) for left in range(20, 200, 10)}
+    assert answers == {("too_deep", None), ("unsupported_value", None)}
+
+
+@pytest.mark.case("A08")
 @pytest.mark.parametrize("text", [nested(32), nested(32).replace("[]", '["\\u0000"]')], ids=["plain", "remarkable"])
 def test_call_near_the_end_of_the_stack_ends_as_an_answer_or_a_refusal(text: str) -> None:
     def answer_below(frames: int) -> object:
@@ -436,6 +472,9 @@ def test_text_over_the_byte_limit_is_refused_in_bytes_not_characters() -> None:
     assert decode_object(fits, limits=limits) == decode_object(fits.encode(), limits=limits)
     assert refused(over, limits=limits) == ("too_long", "")
     assert refused(over.encode(), limits=limits) == ("too_long", "")
+    assert decode_object('{"a":"123456789012"}', limits=limits) == decode_object(b'{"a":"123456789012"}', limits=limits)
+    assert refused('{"a":"1234567890123"}', limits=limits) == ("too_long", "")
+    assert refused(b'{"a":"1234567890123"}', limits=limits) == ("too_long", "")
     assert refused("[" * 5_000_000) == ("too_long", "")
     assert refused(b" " * 262_145) == ("too_long", "")
 
@@ -446,9 +485,20 @@ def test_members_and_items_are_counted_over_the_whole_text() -> None:
     assert decode_object('{"a":[1,2,3,4],"b":{"c":[5,6,7]}}', limits=limits) != {}
     assert decode_object('{"a":[1,2,3,4],"b":{"c":[5,6,[]]}}', limits=limits) != {}
     assert refused('{"a":[1,2,3,4],"b":{"c":[5,6,7,8]}}', limits=limits) == ("too_many_members", "/b/c")
+    assert refused('{"a":[1,2,3,4,5,6,7],"b":{"c":1,"d":2}}', limits=limits) == ("too_many_members", "/b")
     assert len(decode_object('{"a":[' + "1," * 9_998 + "1]}")["a"]) == 9_999  # type: ignore[arg-type]
     assert refused('{"a":[' + "1," * 9_999 + "1]}") == ("too_many_members", "/a")
     assert decode_object('{"a":"' + "," * 30_000 + '"}') == {"a": "," * 30_000}
+
+
+@pytest.mark.case("A07")
+@pytest.mark.parametrize("beside", ["x", "\\ud83d\\ude00"])
+def test_the_edges_of_the_safe_range_are_read_whatever_stands_beside_them(beside: str) -> None:
+    for literal in ("9007199254740991", "-9007199254740991"):
+        text = f'{{"a":{literal},"b":{literal}.0,"c":"{beside}"}}'
+        read = decode_object(text)
+        assert (read["a"], read["b"]) == (int(literal), float(literal))
+        assert refused(text.replace(f"{literal}.0", f"{literal[:-1]}2.0")) == ("number_too_large", "/b")
 
 
 @pytest.mark.case("A08")
@@ -489,6 +539,10 @@ def test_pointer_is_printable_ascii_and_bounded() -> None:
     assert json_pointer(()) == ""
     assert json_pointer(("a/b~", "0", "\u754c\x7f")) == "/a~1b~0/0/\\u754c\\x7f"
     assert len(json_pointer(("\U0001f600" * 70_000,) * 30)) == 128
+    assert json_pointer(("a" * 127,)) == "/" + "a" * 127
+    assert json_pointer(("a" * 128,)) == "/" + "a" * 124 + "..."
+    assert json_pointer(("a" * 63, "b" * 63)) == "/" + "a" * 63 + "/" + "b" * 63
+    assert json_pointer(("a" * 63, "b" * 64)) == "/" + "a" * 63 + "/" + "b" * 60 + "..."
 
 
 # --- hostile inputs -------------------------------------------------------------------------------
@@ -748,6 +802,24 @@ def test_members_strings_and_size_of_a_mapping_are_limited() -> None:
     assert not_encoded({"a": 1234567890123456789}, limits=limits) == ("too_long", "")
 
 
+def test_members_of_mappings_and_items_of_lists_are_counted_together_over_all_levels() -> None:
+    limits = DecodingLimits(max_members=4)
+
+    for fits in ({"a": {"b": 1, "c": 2, "d": 3}}, {"a": [1, 2, 3]}, {"a": {"b": [1, 2]}}):
+        assert json.loads(encode_foreign(fits, limits=limits)) == fits
+    for too_many in ({"a": {"b": 1, "c": 2, "d": 3, "e": 4}}, {"a": [1, 2, 3, 4]}, {"a": {"b": [1, 2, 3]}}):
+        assert not_encoded(too_many, limits=limits)[0] == "too_many_members"
+    assert not_encoded(dict.fromkeys("abcde", 1), limits=limits) == ("too_many_members", "")
+
+
+@pytest.mark.parametrize("value", [None, True, 1234, 1.25, "12"])
+def test_a_mapping_that_is_too_long_is_refused_with_the_place_where_it_became_so(value: object) -> None:
+    assert encode_foreign({"a": value}, limits=DecodingLimits(max_bytes=10)) == orjson.dumps({"a": value})
+    assert not_encoded({"a": value}, limits=DecodingLimits(max_bytes=8)) == ("too_long", "/a")
+    assert not_encoded({"b": 1, "a": [7, value]}, limits=DecodingLimits(max_bytes=13)) == ("too_long", "/a/1")
+    assert not_encoded({"a": [7, value]}, limits=DecodingLimits(max_bytes=7)) == ("too_long", "/a/1")
+
+
 @pytest.mark.parametrize(
     "value", [{"a": ["x" * 60_000] * 9_000}, {"a": [{"x" * 60_000: 1}] * 4_000}], ids=["text", "name"]
 )
@@ -876,3 +948,28 @@ def test_recorded_malformed_calls_are_refused_for_their_reason_and_valid_ones_re
         elif raw:
             assert type(decode_object(raw)) is dict, call["id"]
     assert seen == REFUSED_HERE
+
+
+def test_limits_may_be_as_low_as_one_and_as_high_as_an_interpreter_bears() -> None:
+    lowest = DecodingLimits(max_bytes=1, max_depth=1, max_members=1, max_string_characters=1, max_number_digits=1)
+    highest = DecodingLimits(max_depth=64, max_number_digits=4_300)
+
+    assert (lowest.max_bytes, highest.max_depth, highest.max_number_digits) == (1, 64, 4_300)
+    assert decode_object('{"a":' * 64 + "1" + "}" * 64, limits=highest) != {}
+
+
+@pytest.mark.case("A08")
+@pytest.mark.parametrize("text", ["\\n", "\\nx", "x\\n", '\\"', "\\\\", '\\"[', "]\\n]"])
+def test_no_escape_hides_the_depth_of_what_follows(text: str) -> None:
+    assert decode_object(f'{{"a":"{text}","b":' + "[" * 31 + "]" * 31 + "}") != {}
+    assert refused(f'{{"a":"{text}","b":' + "[" * 32 + "]" * 32 + "}") == ("too_deep", "")
+
+
+def test_the_edges_of_numbers_and_surrogates_anywhere_are_seen_in_mappings() -> None:
+    limits = DecodingLimits(max_number_digits=20)
+
+    for sign in (1, -1):
+        assert encode_foreign({"a": sign * (10**20 - 1)}, limits=limits) == f'{{"a":{sign * (10**20 - 1)}}}'.encode()
+        assert not_encoded({"a": sign * 10**20}, limits=limits) == ("number_too_large", "/a")
+    assert not_encoded({"a": "x\ud800"}) == ("lone_surrogate", "/a")
+    assert not_encoded({"x\udfff": 1})[0] == "lone_surrogate"

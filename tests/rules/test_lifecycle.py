@@ -6,12 +6,30 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from placet import Principal, Remote, tool
+from placet.model.call import Call
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL
 from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import CallId, Digest, OperationKey, RequestId, RunId
 from placet.model.ledger import Claimed
-from placet.rules.lifecycle import TRANSITIONS, late_word_counts, may_be_absent, quiet_end
+from placet.rules.lifecycle import (
+    TRANSITIONS,
+    AlreadyDone,
+    MayDispatch,
+    NobodyKnows,
+    OtherOperation,
+    StillRunning,
+    WornOut,
+    late_word_counts,
+    ledger_answer,
+    may_act_twice,
+    may_be_absent,
+    quiet_end,
+)
 from placet.rules.transitions import apply_claim
 from placet.testing.conformance import a_claim
 
@@ -75,6 +93,86 @@ def test_every_state_says_whether_it_may_be_dispatched_as_the_table_does() -> No
             state is not EffectState.DISPATCHED and (state, EffectState.DISPATCHED) in TRANSITIONS
         )
         assert state.is_committed == (state.value in ("committed", "reconciled_committed"))
+
+
+# ---------------------------------------------------------------- what a known operation answers
+
+
+def a_call(**remote: Any) -> Call:
+    async def pay(order: str) -> str: ...
+
+    contract = tool(effect="write", risk="low", permission="p", remote=Remote(**remote))(pay).contract
+    return Call(
+        contract=contract,
+        call_id=CallId("call-1"),
+        run_id=RunId("run-1"),
+        request_id=RequestId("request-1"),
+        principal=Principal.agent("agent-1", tenant="acme"),
+        reply_to=CallId("call-1"),
+        first_attempt=1,
+        is_recorded=True,
+        arguments={"order": "A"},
+        canonical_arguments=b'{"order":"A"}',
+        argument_digest=Digest("a" * 64),
+        operation_key=OperationKey("key-1"),
+        fingerprint=Digest("f" * 64),
+        resource=None,
+    )
+
+
+def test_an_operation_the_ledger_does_not_know_may_be_dispatched() -> None:
+    assert ledger_answer(a_call(), None) == MayDispatch(expected_fence=0, may_act_twice=False)
+
+
+@pytest.mark.parametrize("state", list(EffectState))
+def test_a_known_operation_answers_by_its_state(state: EffectState) -> None:
+    effect = an_effect(state=state, fence=7)
+
+    expected = {
+        EffectState.PREPARED: MayDispatch(expected_fence=7, may_act_twice=False),
+        EffectState.DISPATCHED: StillRunning(effect=effect),
+        EffectState.COMMITTED: AlreadyDone(effect=effect),
+        EffectState.FAILED: MayDispatch(expected_fence=7, may_act_twice=False),
+        EffectState.UNKNOWN: NobodyKnows(effect=effect),
+        EffectState.RECONCILED_COMMITTED: AlreadyDone(effect=effect),
+        EffectState.RECONCILED_ABSENT: MayDispatch(expected_fence=7, may_act_twice=True),
+    }
+    assert ledger_answer(a_call(), effect) == expected[state]
+
+
+@pytest.mark.parametrize("state", list(EffectState))
+def test_a_key_that_names_another_operation_is_said_to_whatever_its_state(state: EffectState) -> None:
+    effect = an_effect(state=state, fingerprint=Digest("0" * 64), attempts=MAX_ATTEMPTS_PER_CALL)
+
+    assert ledger_answer(a_call(), effect) == OtherOperation(effect=effect)
+
+
+@pytest.mark.parametrize("state", [state for state in EffectState if state.may_be_dispatched])
+def test_an_operation_is_worn_out_once_its_hundred_attempts_are_used(state: EffectState) -> None:
+    effect = an_effect(state=state, attempts=100)
+
+    assert ledger_answer(a_call(), effect) == WornOut(effect=effect)
+    assert isinstance(ledger_answer(a_call(), replace(effect, attempts=99)), MayDispatch)
+
+
+@pytest.mark.parametrize(
+    ("remote", "twice"),
+    [
+        ({}, True),
+        ({"honours_key": True}, False),
+        ({"honours_key": True, "key_retention_seconds": 3600.0}, True),
+        ({"refuses_late": True}, False),
+        ({"arrival_bound_seconds": 2.0}, False),
+    ],
+)
+def test_only_an_absence_that_the_remote_cannot_prove_may_act_twice(remote: dict[str, Any], twice: bool) -> None:
+    contract = a_call(**remote).contract
+
+    for state in EffectState:
+        expected = twice and state is EffectState.RECONCILED_ABSENT
+        assert may_act_twice(contract, an_effect(state=state)) is expected
+    absent = ledger_answer(a_call(**remote), an_effect(state=EffectState.RECONCILED_ABSENT, fence=3))
+    assert absent == MayDispatch(expected_fence=3, may_act_twice=twice)
 
 
 # ---------------------------------------------------------------- quiet

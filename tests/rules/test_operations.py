@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import sys
 from typing import Any
 
 import pytest
@@ -130,3 +133,85 @@ def test_argument_digest_and_fingerprint_are_hashes_of_different_domains() -> No
 def test_a_resource_names_its_fields_and_is_absent_without_a_template() -> None:
     assert operations.resource(contract(), {}) is None
     assert operations.resource(contract(resource="order:{order}"), {"order": "A"}) == '["order:{order}","A"]'
+
+
+# ---------------------------------------------------------------- digests
+
+
+def sha256_hex(domain: str, *parts: bytes) -> str:
+    """As the digest is described, written again: the domain, NUL, then each part behind its length."""
+    message = domain.encode() + b"\0" + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(message).hexdigest()
+
+
+def test_what_names_arguments_and_operations_is_this_so_that_finished_ones_are_known_again() -> None:
+    form = b'{"word":"x"}'
+    long = "x" * 300
+    text = f'["call","r1","{long}"]'.encode()
+
+    assert operations.argument_digest("act", form) == sha256_hex("placet/arguments/1", b"act", form)
+    assert operations.fingerprint("act", form) == sha256_hex("placet/operation/1", b"act", form)
+    assert key(contract(), call=long) == f'["call","sha256","{sha256_hex("placet/key/1", text)}"]'
+
+
+def test_an_operation_of_another_environment_has_a_kind_of_its_own() -> None:
+    staging = dataclasses.replace(AGENT, environment="staging")
+
+    assert key(TEMPLATE, {"order": "A", "part": "1"}, principal=staging).startswith('["business@staging",')
+    assert key(contract(), caller="k", principal=staging).startswith('["caller@staging",')
+
+
+# ---------------------------------------------------------------- resources for people
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "shown"),
+    [
+        ("ticket:{order}", {"order": "T-1"}, "ticket:T-1"),
+        ("{order}/{part}", {"order": "a", "part": "b"}, "a/b"),
+        ("n:{amount}", {"amount": 7}, "n:7"),
+        ("ticket:{order}", {"order": "{part}"}, "ticket:{part}"),
+    ],
+)
+def test_a_resource_reads_as_its_template_filled_in(template: str, arguments: dict[str, Any], shown: str) -> None:
+    name = operations.resource(contract(resource=template), arguments)
+
+    assert name is not None
+    assert operations.readable(name) == shown
+
+
+def test_every_name_a_template_may_use_is_filled_in() -> None:
+    assert operations.readable('["{a} {B2} {_c_9} {Z} {aB}","1","2","3","4","5"]') == "1 2 3 4 5"
+    assert operations.readable('["{9a} {a-b} {} { a}","1"]') == "{9a} {a-b} {} { a}"
+
+
+def test_a_number_names_an_operation_exactly_whatever_digits_the_interpreter_is_told_to_write() -> None:
+    number, before = 10**1000 + 7, sys.get_int_max_str_digits()
+    wide = contract(operation_key="k:{amount}")
+    text = f'["business","k:{{amount}}",{number}]'.encode()
+    sys.set_int_max_str_digits(640)
+    try:
+        named = key(wide, {"amount": number})
+    finally:
+        sys.set_int_max_str_digits(before)
+
+    assert named == f'["business","sha256","{sha256_hex("placet/key/1", text)}"]'
+
+
+def test_a_name_too_deep_to_be_read_reads_as_it_is() -> None:
+    deep = "[" * 100_000
+
+    assert operations.readable(deep) == deep
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ticket:T-1", "", "7", "{}", "null", "[]", "[7]", '["{a} {b}","1"]', '["business","sha256","00"', '[["{a}"],1]'],
+)
+def test_a_name_that_is_no_filled_template_reads_as_it_is(name: str) -> None:
+    assert operations.readable(name) == name
+
+
+def test_only_a_contract_with_a_template_names_its_operations_itself() -> None:
+    assert operations.is_business_key(TEMPLATE) is True
+    assert operations.is_business_key(contract()) is False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import placet
 from placet import Allow, Ask, Deny, Matrix, Principal, Requirement, RequirementKind, Risk, Role
 from placet.model.call import Call
-from placet.model.contract import ApprovalMode, Contract
+from placet.model.contract import ApprovalMode, Contract, EffectClass
 from placet.model.decision import Decision
 from placet.rules import policy
 
@@ -174,6 +176,12 @@ def test_the_contracts_own_word_and_the_engines_make_the_stricter(approval: str,
     assert type(decision).__name__.lower() == answer
 
 
+def test_what_a_contract_never_asks_for_is_denied_with_the_reason_beside_the_engines() -> None:
+    decision = policy.effective(decisions()["ask"], call_of(contract(approval="never")))
+
+    assert decision == Deny(reasons=("b", "contract_never_asks"), policy_version=VERSION)
+
+
 def test_the_engines_requirement_is_the_one_a_contract_asks_with() -> None:
     requirement = Requirement(kind=RequirementKind.CONFIRM, lifetime_seconds=7.0)
     engine = Ask(reasons=("b",), policy_version=VERSION, requirement=requirement)
@@ -191,6 +199,172 @@ def test_a_tenant_outside_the_contracts_list_is_denied() -> None:
 
     assert decision == Deny(reasons=("tenant_not_allowed",), policy_version=VERSION)
     assert type(policy.effective(decisions()["allow"], call_of(contract(allowed_tenants=("acme",))))) is Allow
+
+
+# ---------------------------------------------------------------- what an engine may answer
+
+YEAR = 366 * 86_400.0
+
+
+class Text(str):
+    def __len__(self) -> int:
+        raise AssertionError("a method of a foreign object ran")
+
+
+class Reasons(tuple[str, ...]):
+    def __iter__(self) -> Any:
+        raise AssertionError("a method of a foreign object ran")
+
+
+def answers(**changes: Any) -> list[Any]:
+    """An allow, an ask and a deny with these changes."""
+    requirement = Requirement()
+    for name in set(changes) & {"kind", "lifetime_seconds", "decide_within_seconds"}:
+        object.__setattr__(requirement, name, changes.pop(name))
+    fields: dict[str, Any] = {"reasons": ("a",), "policy_version": "v1", **changes}
+    with_requirement = {"requirement": requirement, **fields}
+    return [Allow(**with_requirement), Ask(**with_requirement), Deny(**fields)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"policy_version": "v"},
+        {"policy_version": "v" * 200},
+        {"reasons": ()},
+        {"reasons": ("A", "b0_.:-", "c" * 128)},
+        {"kind": RequirementKind.CONFIRM},
+        {"lifetime_seconds": 1},
+        {"lifetime_seconds": 0.001, "decide_within_seconds": 0.001},
+        {"lifetime_seconds": YEAR, "decide_within_seconds": YEAR},
+    ],
+)
+def test_a_whole_decision_is_sound(changes: dict[str, Any]) -> None:
+    assert [policy.is_sound(decision) for decision in answers(**changes)] == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy_version": ""},
+        {"policy_version": "v" * 201},
+        {"policy_version": "v\n"},
+        {"policy_version": None},
+        {"policy_version": b"v1"},
+        {"policy_version": Text("v1")},
+        {"reasons": ["a"]},
+        {"reasons": Reasons(("a",))},
+        {"reasons": None},
+        {"reasons": ("a", "")},
+        {"reasons": ("a", "0a")},
+        {"reasons": ("two words", "a")},
+        {"reasons": ("a\n",)},
+        {"reasons": ("a" * 129,)},
+        {"reasons": ("é",)},
+        {"reasons": ("a", 1)},
+        {"reasons": ("a", Text("b"))},
+    ],
+)
+def test_a_decision_with_a_version_or_a_reason_that_is_none_is_not_sound(changes: dict[str, Any]) -> None:
+    assert [policy.is_sound(decision) for decision in answers(**changes)] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "review"},
+        {"kind": None},
+        *(
+            {name: seconds}
+            for name in ("lifetime_seconds", "decide_within_seconds")
+            for seconds in (0, 0.0, -1.0, YEAR + 1, float("inf"), float("nan"), True, "300", None)
+        ),
+        {"requirement": None},
+        {"requirement": {"kind": "review"}},
+        {
+            "requirement": SimpleNamespace(
+                kind=RequirementKind.REVIEW, lifetime_seconds=300.0, decide_within_seconds=300.0
+            )
+        },
+    ],
+)
+def test_a_decision_whose_requirement_is_none_is_not_sound_unless_it_denies(changes: dict[str, Any]) -> None:
+    allow, ask, deny = answers(**{name: value for name, value in changes.items() if name != "requirement"})
+    if "requirement" in changes:
+        allow, ask = (replace(decision, **changes) for decision in (allow, ask))
+
+    assert [policy.is_sound(decision) for decision in (allow, ask, deny)] == [False, False, True]
+
+
+def test_what_is_no_decision_is_not_sound_and_no_method_of_it_runs() -> None:
+    class Pretender(Deny):
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError("a method of a foreign object ran")
+
+    for answer in (
+        None,
+        True,
+        "allow",
+        {"allow": True},
+        Allow,
+        object(),
+        Pretender(reasons=(), policy_version=VERSION),
+    ):
+        assert policy.is_sound(answer) is False
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("risk", list(Risk))
+@pytest.mark.parametrize("effect", list(EffectClass))
+def test_only_a_viewers_low_risk_beyond_plain_reads_counts_as_medium(
+    role: Role, risk: Risk, effect: EffectClass
+) -> None:
+    is_raised = role is Role.VIEWER and risk is Risk.LOW and effect is not EffectClass.READ
+
+    assert policy.risk_for(role, risk, effect) is (Risk.MEDIUM if is_raised else risk)
+
+
+def test_the_reason_names_the_mildest_role_the_first_by_name_of_equals_and_the_risk_as_it_counts() -> None:
+    def reasons(risk: str, *roles: str, effect: str = "read") -> tuple[str, ...]:
+        return Matrix().word(contract(effect=effect, risk=risk), principal(*roles)).reasons
+
+    assert reasons("low", "viewer") == ("matrix_viewer_low",)
+    assert reasons("low", "viewer", effect="sensitive_read") == ("matrix_viewer_medium",)
+    assert reasons("low", "viewer", effect="write") == ("matrix_viewer_medium",)
+    assert reasons("low", "operator", effect="write") == ("matrix_operator_low",)
+    assert reasons("high", "viewer", "admin") == ("matrix_admin_high",)
+    for roles in itertools.permutations(("admin", "operator", "viewer")):
+        assert reasons("low", *roles) == ("matrix_admin_low",)
+        assert reasons("low", *roles[:2]) == (f"matrix_{min(roles[:2])}_low",)
+
+
+@pytest.mark.parametrize("kind", [Allow, Ask, Deny])
+@pytest.mark.parametrize("missing", ["reasons", "policy_version", "requirement"])
+def test_a_decision_made_without_its_constructor_is_not_sound(kind: Any, missing: str) -> None:
+    bare = kind.__new__(kind)
+    for name, value in {"reasons": ("a",), "policy_version": "v1", "requirement": Requirement()}.items():
+        if name != missing and hasattr(kind, name):
+            object.__setattr__(bare, name, value)
+
+    assert policy.is_sound(bare) is (kind is Deny and missing == "requirement")
+
+
+@pytest.mark.parametrize("reasons", [64, 65])
+def test_an_engine_gives_at_most_64_reasons(reasons: int) -> None:
+    sound = [policy.is_sound(decision) for decision in answers(reasons=("a",) * reasons)]
+
+    assert sound == [reasons == 64] * 3
+
+
+def test_whoever_has_no_role_is_denied() -> None:
+    nobody = replace(principal("viewer"), roles=frozenset())
+
+    assert Matrix().word(contract(effect="read", risk="low"), nobody) == Deny(
+        reasons=("no_role",), policy_version=VERSION
+    )
 
 
 @pytest.mark.req("H014")

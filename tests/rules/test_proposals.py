@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -118,8 +119,13 @@ def test_all_five_members_are_kept() -> None:
     )
 
 
-def test_a_proposal_object_passes_the_same_checks() -> None:
+def test_a_proposal_object_passes_the_same_checks_and_is_kept_whole() -> None:
+    full = Proposal(call_id="c1", tool="look", arguments={"word": "x"}, version="2", attempt=4, is_truncated=True)
+
+    assert proposals.read_proposal(full) == full
     assert_rejected_quietly(Proposal(call_id="a/b", tool="look", arguments={}))
+    assert_rejected_quietly(dataclasses.replace(full, version=2))
+    assert_rejected_quietly(dataclasses.replace(full, attempt=0))
     assert proposals.read_proposal(Proposal(call_id="c1", tool="look", arguments={})).call_id == "c1"
 
 
@@ -160,6 +166,32 @@ def test_an_attempt_is_an_exact_integer_from_1_to_100(attempt: object) -> None:
 @pytest.mark.parametrize("attempt", [1, 2, 99, 100])
 def test_attempts_from_1_to_100_are_accepted(attempt: int) -> None:
     assert proposals.read_proposal(raw(attempt=attempt)).attempt == attempt
+
+
+@pytest.mark.parametrize("missing", [field.name for field in dataclasses.fields(Proposal)])
+def test_a_proposal_made_without_its_constructor_is_rejected(missing: str) -> None:
+    bare = Proposal.__new__(Proposal)
+    for name, value in {"version": None, "attempt": 2, "is_truncated": False, **raw()}.items():
+        if name != missing:
+            object.__setattr__(bare, name, value)
+
+    assert_rejected_quietly(bare)
+    assert proposals.audit_substitutes(bare) == ("invalid", None, 1)
+
+
+@pytest.mark.parametrize(("mark", "read"), [(True, True), (False, False), (None, True), ("", True), (0, True)])
+def test_only_a_plain_false_says_that_the_turn_was_not_cut_off(mark: Any, read: bool) -> None:
+    cut = Proposal(call_id="c1", tool="look", arguments={}, is_truncated=mark)
+
+    assert proposals.read_proposal(cut).is_truncated is read
+    assert proposals.read_proposal(raw()).is_truncated is False
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 256])
+def test_names_and_versions_of_1_to_256_characters_are_accepted(name: str) -> None:
+    proposal = proposals.read_proposal(raw(tool=name, version=name))
+
+    assert (proposal.tool, proposal.version) == (name, name)
 
 
 @pytest.mark.parametrize("version", ["", 1, True, b"1", "v" * 257])
@@ -240,6 +272,8 @@ def test_the_callers_mapping_may_change_afterwards_without_effect() -> None:
     [
         (raw(), ("c1", "look", 1)),
         (raw(attempt=100), ("c1", "look", 100)),
+        (raw(attempt=1), ("c1", "look", 1)),
+        (raw(attempt=2), ("c1", "look", 2)),
         (raw(attempt=101), ("c1", "look", 1)),
         (raw(attempt=0), ("c1", "look", 1)),
         (raw(attempt=True), ("c1", "look", 1)),
@@ -253,7 +287,10 @@ def test_the_callers_mapping_may_change_afterwards_without_effect() -> None:
 def test_the_audit_gets_substitutes_for_whatever_is_not_of_valid_form(
     value: object, expected: tuple[str, str | None, int]
 ) -> None:
-    assert proposals.audit_substitutes(value) == expected
+    substitutes = proposals.audit_substitutes(value)
+
+    assert substitutes == expected
+    assert type(substitutes[2]) is int
 
 
 @pytest.mark.req("B010", "B018")
@@ -263,3 +300,49 @@ def test_the_substitutes_run_no_method_of_a_hostile_object() -> None:
     assert proposals.audit_substitutes({RaisingKey(): 1, "call_id": "c1"}) == ("invalid", None, 1)
     for make in HOSTILE.values():
         assert proposals.audit_substitutes(make()) == ("invalid", None, 1)
+
+
+# ---------------------------------------------------------------- batches
+
+
+def rejections(batch: list[object]) -> tuple[list[str], dict[int, str]]:
+    checked, rejected = proposals.read_batch(batch)
+    return [proposal.call_id for proposal in checked], {index: error.error_type for index, error in rejected.items()}
+
+
+def test_a_batch_is_read_in_its_order() -> None:
+    assert rejections([]) == ([], {})
+    checked, rejected = proposals.read_batch([raw(call_id="b"), raw(call_id="a", tool="other")])
+
+    assert checked == [
+        proposals.read_proposal(raw(call_id="b")),
+        proposals.read_proposal(raw(call_id="a", tool="other")),
+    ]
+    assert rejected == {}
+
+
+@pytest.mark.req("B006")
+def test_the_second_of_two_calls_with_one_id_is_rejected() -> None:
+    batch: list[object] = [raw(call_id="a"), raw(call_id="b"), raw(call_id="a")]
+
+    assert rejections(batch)[1] == {2: "DuplicateToolCallId"}
+    assert rejections([*batch, raw(call_id="c")])[1] == {2: "DuplicateToolCallId"}
+
+
+@pytest.mark.req("B008")
+def test_every_member_that_is_no_proposal_is_rejected_by_its_place_and_the_rest_are_read() -> None:
+    batch: list[object] = [None, raw(call_id="a"), raw(tool=7), raw(call_id="b")]
+
+    checked, rejected = rejections(batch)
+    assert (checked, list(rejected)) == (["a", "b"], [0, 2])
+    assert "DuplicateToolCallId" not in rejected.values()
+    assert list(rejections([None, raw(call_id="a"), raw(call_id="a")])[1]) == [0]  # nothing runs anyway
+
+
+def test_a_batch_has_at_most_128_calls_and_a_larger_one_costs_one_rejection() -> None:
+    batch: list[object] = [raw(call_id=f"c{number}") for number in range(128)]
+
+    assert len(proposals.read_batch(batch)[0]) == 128
+    checked, rejected = proposals.read_batch([*batch, None])
+    assert checked == []
+    assert {index: error.reason for index, error in rejected.items()} == {128: "a batch has at most 128 calls"}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import placet
 from placet import errors
 from placet.rules.redaction import (
     KeyRules,
@@ -475,6 +477,19 @@ SCRUBBED = [
     ("+86 138-1234-5678", "[REDACTED]"),
     ("8613812345678", "[REDACTED]"),
     ("call +14155550123 or +44 20 7946 0958 now", "call [REDACTED] or [REDACTED] now"),
+    # A value that runs on over the name of the next secret takes that name away, and the next value stands alone.
+    ("token=a,password: hunter2 tail", "token=[REDACTED]password: [REDACTED] tail"),
+    ("token=a;password => hunter2 tail", "token=[REDACTED]password => [REDACTED] tail"),
+    ('token=a,"password": "hunter2"', 'token=[REDACTED]password": [REDACTED]'),
+    ('"token": "a"x,password: hunter2', '"token": [REDACTED],password: [REDACTED]'),
+    ("token={a}password: hunter2", "token=[REDACTED]password: [REDACTED]"),
+    ("--token a,password: hunter2", "--token [REDACTED]password: [REDACTED]"),
+    ("token=a,--password hunter2", "token=[REDACTED]--password [REDACTED]"),
+    ("token=a,Cookie: b=1; c=2\nnext", "token=[REDACTED]Cookie: [REDACTED]\nnext"),
+    ("Bearer a|password: hunter2", "[REDACTED] [REDACTED]"),
+    ("https://h/p?sig=a,password: hunter2", "https://h/p?sig=[REDACTED] [REDACTED]"),
+    ("eyJhbGciOiJIUzI1NiJ9password: hunter2", "[REDACTED]: [REDACTED]"),
+    ("https://u:-----BEGIN PRIVATE KEY-----\nM\n-----END PRIVATE KEY-----@h", "https://u:[REDACTED]@h"),
 ]
 
 
@@ -507,6 +522,23 @@ def test_ordinary_text_stays(text: str) -> None:
     assert scrub_text(text) == text
 
 
+@pytest.mark.parametrize("text", [text for text, _ in SCRUBBED])
+def test_what_was_scrubbed_is_scrubbed_to_itself(text: str) -> None:
+    assert scrub_text(scrub_text(text)) == scrub_text(text)
+
+
+def test_no_pattern_makes_a_group_possessive() -> None:
+    """Until 3.11.5 CPython loses its place when such a group fails half-way, and runs on over what follows."""
+    found = {
+        f"{path.name}: {line.strip()}"
+        for path in Path(placet.__file__).parent.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"\)(?:[*+?]|\{\d*,?\d*\}|\{\{\d*,?\d*\}\})\+", line)
+    }
+    # Its group fails half-way at the very end of a text alone, where nothing follows.
+    assert {line.partition(" = ")[0] for line in found} == {"decoding.py: _STRING: Final"}
+
+
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "unit",
@@ -515,6 +547,7 @@ def test_ordinary_text_stays(text: str) -> None:
         *("://", "://a:", "://:@", "a://b@c:", "http://a:b/", "eyJ", "eyJ-", "-eyJaaaaaaaaa", "eyJaaaaaaaa.", "sk-"),
         *("sk-aaaaaaaa", "bearer ", "Bearer a", "basic AAAAAAAA", "1", "13", "138-", "+1", "+1 ", "+86 ", "+1(2"),
         *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A", "--a-", "--token ", "authorization:", "\\"),
+        *("password=", "a,password", "token=a,--token ", "pin=", 'secret\\"', "token={token", "[REDACTED]", "=>"),
         *("cookie='", "?key=", "&sig=&", "a" * 31 + "-", "00000000-", " ", "\n", "api_", "api key key", "[", "{", "x"),
     ],
 )

@@ -302,3 +302,9 @@ def test_the_short_way_for_plain_mappings_gives_what_the_general_way_gives() -> 
 
 def test_lone_surrogates_can_be_hashed() -> None:
     assert part("\ud800") != part("\udc00")
+
+
+def test_secrets_are_counted_each_and_members_after_an_odd_key_are_written_too() -> None:
+    assert summary({"token": 1, "password": 2, "a": 3}) == counted(field=3, scalar=1, collection=1, redacted_field=2)
+    assert part({HostileKey(): 1, "a": 2}) == b"d2:p[UNSUPPORTED_KEY]i1;s1:ai2;"
+    assert part({1}) == b"u1:i1;"

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import secrets
 import time
+from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime, timezone
 from math import inf, isfinite
 from zoneinfo import ZoneInfo
 
 from placet.errors import BoundaryUnavailable
-from placet.ports.clock import Clock
-from placet.ports.waiting import raise_owed_cancellation
+from placet.ports.clock import Clock, IdSource
+from placet.ports.waiting import one_turn, raise_owed_cancellation
 
 _STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 """On Linux the ordinary monotonic clock stands still while the host sleeps; deadlines must not."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_REMEMBERED = 10_000
+"""Names of a foreign source that are held against its next one."""
 
 
 class SystemClock:
@@ -61,6 +66,7 @@ class GuardedClock:
         before = task.cancelling() if task is not None else 0
         try:
             await self._clock.sleep(seconds)
+            await one_turn()  # a sleep that takes no time must still let others run
             return
         except BaseException:
             if task is not None and task.cancelling() > before:
@@ -70,6 +76,42 @@ class GuardedClock:
 
 def _failed() -> BoundaryUnavailable:
     return BoundaryUnavailable("The clock cannot be read.", code="clock_failed")
+
+
+class GuardedIds:
+    """Names and chance somebody else made. Whatever it gives instead of a fresh name or a number, ours is taken.
+
+    A name that came before is not fresh: two claims under one token would each be told that the row is theirs.
+    """
+
+    def __init__(self, ids: IdSource) -> None:
+        self._ids = ids
+        self._own = RandomIds()
+        self._given: deque[str] = deque()
+        self._known: set[str] = set()
+
+    def new_id(self, prefix: str) -> str:
+        with suppress(BaseException):
+            name: object = self._ids.new_id(prefix)
+            if type(name) is str and _NAME.fullmatch(name) and self._is_fresh(name):
+                return name
+        return self._own.new_id(prefix)
+
+    def fraction(self) -> float:
+        with suppress(BaseException):
+            number: object = self._ids.fraction()
+            if type(number) is float and 0.0 <= number < 1.0:
+                return number
+        return self._own.fraction()
+
+    def _is_fresh(self, name: str) -> bool:
+        if name in self._known:
+            return False
+        self._known.add(name)
+        self._given.append(name)
+        if len(self._given) > _REMEMBERED:
+            self._known.discard(self._given.popleft())
+        return True
 
 
 class RandomIds:

@@ -2,7 +2,8 @@
 
     table      every command and exit code, as data; help and dispatch are made from it
     settings   flag > environment > placet.toml > default; project: the tools and people behind it
-    failing    which failure ends with which exit code; screen: the only place that prints
+    failing    which failure ends with which exit code; screen: the only place that prints;
+               streams: what it prints to, when that is closed or full
     session    what every command is given
     commands/  one module per command; it asks the engine and shows the answer, and has no rules of its own
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from placet.cli.streams import print_all
 from placet.cli.table import COMMANDS, root_help
 
 
@@ -26,13 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     match words:
         case [] | ["help"] | ["-h" | "--help"]:
-            sys.stdout.write(root_help())
-            return 0
+            return print_all(root_help())
         case ["--version"] | ["version"] | ["version", "--json"]:
             from placet.cli.versions import version_text
 
-            sys.stdout.write(version_text(as_json=words[-1] == "--json"))
-            return 0
+            return print_all(version_text(as_json=words[-1] == "--json"))
+        case ["completion", "words", "--", *begun]:  # what the shells' scripts ask
+            from placet.cli.completing import completion_lines
+
+            return print_all(completion_lines(begun))
         case _:
             from placet.cli.running import run, unknown_command
 

@@ -62,6 +62,7 @@ _NOT_ENTITLED = frozenset(
 _OF_DECISIONS = {
     **dict.fromkeys(_NOT_ENTITLED, Exit.NOT_ENTITLED),
     "approval_expired": Exit.NOT_APPROVED,
+    "key_retired": Exit.NOT_APPROVED,
     "not_approved": Exit.NOT_APPROVED,
     "other_digest": Exit.INVALID,
     "looked_in_the_future": Exit.INVALID,
@@ -69,6 +70,7 @@ _OF_DECISIONS = {
 }
 _OF_REFUSALS = {
     "denied": Exit.DENIED,
+    "tool_closed": Exit.DENIED,
     "approval_suspect": Exit.DENIED,
     "operation_of_another": Exit.DENIED,
     "not_your_run": Exit.DENIED,
@@ -81,7 +83,9 @@ _HINTS = {
     "approval_expired": "The proposer has to ask again.",
     "approval_suspect": "Do not use it. Run placet audit verify, and find out who can write the store.",
     "config_invalid": "Mend placet.toml: placet init writes an example into a new folder.",
+    "contract_not_here": "Decide it where this version of the tool is registered: see placet tools list.",
     "in_progress": "Ask again later, unchanged. Do not start it another way.",
+    "key_retired": "The proposer has to ask again.",
     "looked_in_the_future": "Say when your look began: --looked-at now, or an earlier instant.",
     "moved_on": "placet effects show KEY says where it stands now.",
     "not_a_person": "A person listed under [people] in placet.toml has to say it.",
@@ -92,7 +96,7 @@ _HINTS = {
     "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",
     "store_unavailable": "Nothing was committed. Try again; if it stays so, look at who holds the store's file.",
     "store_in_doubt": "It may have been committed: look before you repeat it, with placet effects list.",
-    "usage": "See: placet COMMAND --help",
+    "usage": "See: placet --help",
 }
 _OF_KEYS = {
     "key_missing": (
@@ -100,7 +104,7 @@ _OF_KEYS = {
         "Otherwise put it back beside the store, or point --key at it."
     ),
     "key_unreadable": "Put the right key file back, from a copy, or point --key at it.",
-    "key_mismatch": "Point --key at the key that was made with this store.",
+    "key_mismatch": "Point --key at the store's own key file, in its newest copy: older ones end at a rotation.",
 }
 
 
@@ -135,6 +139,8 @@ def exit_of_error(error: errors.PlacetError) -> Exit:
             return Exit.PENDING
         case errors.PermissionDenied():
             return Exit.DENIED
+        case errors.AuditBroken():
+            return Exit.AUDIT_BROKEN
         case _:
             return Exit.FAILED
 

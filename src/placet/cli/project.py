@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -180,11 +180,22 @@ def require_store(settings: Settings) -> Path:
         _look_at_key(settings)
         return settings.store
     except (FileNotFoundError, NotADirectoryError):
-        hint = "placet init --store-only" if settings.file is not None else "placet init"
-        fault: PlacetError = StoreMissing(f"There is no store at {settings.store}", hint=f"Create one with: {hint}")
+        fault: PlacetError = _missing(settings)
     except (OSError, ValueError):
         fault = StoreNotWritable(f"The store cannot be looked at: {settings.store}")
     raise fault
+
+
+def _missing(settings: Settings) -> StoreMissing:
+    """No store; or one that is lost, which its key tells, and which no other takes the place of."""
+    from placet.bootstrap import key_path, lost_store
+
+    own = key_path(settings.store)
+    is_own = settings.key is None or settings.key.absolute() == own.absolute()
+    if is_own and own.exists():
+        return lost_store(settings.store, own)
+    hint = "placet init --store-only" if settings.file is not None else "placet init"
+    return StoreMissing(f"There is no store at {settings.store}", hint=f"Create one with: {hint}")
 
 
 def _look_at_key(settings: Settings) -> None:
@@ -200,7 +211,7 @@ def _look_at_key(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def open_project(settings: Settings, tools: Iterable[Tool]) -> AsyncIterator[Gate]:
+async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
     """The gate over the project's existing store. It looks after nothing by itself."""
     from placet.bootstrap import Recovery, open_gate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _LARGEST_FILE = 64 * 1024 * 1024
 _LINE_LIMITS = replace(DEFAULT_LIMITS, max_depth=DEFAULT_LIMITS.max_depth + 1)  # the proposal around its arguments
 
+_UNSOUND = "not a proposal"
+"""What the gate is given in place of a line that says nothing."""
+
 
 def read_argument_text(said: str) -> str | bytes:
     """`--args`: JSON text, `@file`, or `-` for standard input; as it is, to be decoded strictly by the gate."""
@@ -28,7 +31,20 @@ def read_argument_text(said: str) -> str | bytes:
     return said
 
 
-def read_proposals(said: str, tools: Iterable[Tool]) -> list[object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The proposals of a file.
+
+    Attributes:
+        proposals: one for each line that is not empty.
+        unsound_lines: numbers of the lines that are no sound JSON object, counted from 1.
+    """
+
+    proposals: list[object]
+    unsound_lines: tuple[int, ...]
+
+
+def read_proposals(said: str, tools: Iterable[Tool]) -> Batch:
     """`--file`: one proposal per line, `-` for standard input.
 
     A line that is no sound JSON object (a repeated member, a broken number) stays text, which the gate refuses as
@@ -36,20 +52,22 @@ def read_proposals(said: str, tools: Iterable[Tool]) -> list[object]:
     """
     content = _all_of(sys.stdin.buffer, "standard input") if said == "-" else _content(Path(said), "--file")
     wide = {("arguments", *path) for tool in tools for path in tool.contract.wide_fields}
-    lines = [line for line in content.split(b"\n") if line.strip()]
+    lines = {number: line for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()}
     if not lines:
         raise UsageProblem(
             "There is no proposal in it: one JSON object per line",
             hint='Each line is like {"call_id": "c1", "tool": "list_notes", "arguments": {}}',
         )
-    return [_proposal(line, wide) for line in lines]
+    found = {number: _proposal(line, wide) for number, line in lines.items()}
+    unsound = tuple(number for number, proposal in found.items() if proposal is _UNSOUND)
+    return Batch(proposals=list(found.values()), unsound_lines=unsound)
 
 
 def _proposal(line: bytes, wide: set[tuple[str, ...]]) -> object:
     try:
         proposal: dict[str, Any] = decode_object(line, limits=_LINE_LIMITS, wide=wide)
     except InvalidArguments:
-        return "not a proposal"
+        return _UNSOUND
     return proposal
 
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from placet.cli import streams
 from placet.cli.failing import UsageProblem, exit_of_error, hint_of
 from placet.cli.screen import Form, Screen, shown
 from placet.cli.table import COMMANDS, Entry, Exit
 from placet.errors import PlacetError
 
+_ACTING: dict[str, tuple[str, ...]] = {
+    "init": (),
+    "call": (),
+    "approvals": ("approve", "deny", "withdraw"),
+    "effects": ("reconcile",),
+    "keys": ("rotate", "retire"),
+}
+"""Commands that do something that stays, with their verbs that do; without verbs, the command itself."""
+
 
 def run(entry: Entry, words: Sequence[str]) -> int:
     """Run one command of the table."""
-    return _guarded(lambda: _typed(entry, words), words)
+    return _guarded(lambda: _typed(entry, words), words, acts=_acts(entry, words))
 
 
 def unknown_command(name: str, words: Sequence[str]) -> int:
@@ -29,7 +38,7 @@ def unknown_command(name: str, words: Sequence[str]) -> int:
     def refuse() -> int:
         raise UsageProblem(f"There is no command {name!r}", hint=hint)
 
-    return _guarded(refuse, words)
+    return _guarded(refuse, words, acts=False)
 
 
 def _typed(entry: Entry, words: Sequence[str]) -> int:
@@ -41,7 +50,10 @@ def _typed(entry: Entry, words: Sequence[str]) -> int:
         code: object = module.app(args=list(words), prog_name=f"placet {entry.name}", standalone_mode=False)
     except usage_error as error:
         path = error.ctx.command_path if error.ctx is not None else f"placet {entry.name}"
-        fault = UsageProblem(error.format_message().rstrip("."), hint=f"See: {path} --help")
+        fault = UsageProblem(_told_by_typer(error), hint=f"See: {path} --help")
+    except UsageProblem as problem:
+        problem.hint = problem.hint or f"See: {_path(entry, words)} --help"
+        raise
     except typer.Abort:
         return Exit.INTERRUPTED
     else:
@@ -49,45 +61,96 @@ def _typed(entry: Entry, words: Sequence[str]) -> int:
     raise fault
 
 
-def _guarded(work: Callable[[], int], words: Sequence[str]) -> int:
-    """The exit code of the work, whatever it raises."""
+def _path(entry: Entry, words: Sequence[str]) -> str:
+    """The command as one would type it to ask for its help."""
+    verb = words[0] if words and words[0] in entry.verbs else ""
+    return f"placet {entry.name} {verb}".rstrip()
+
+
+def _told_by_typer(error: Any) -> str:
+    """Its words, without those that a validator of its own puts before them."""
+    return str(error.format_message()).replace(": Value error, ", ": ").rstrip(".")
+
+
+def _acts(entry: Entry, words: Sequence[str]) -> bool:
+    """Whether it changes more than what is on the screen."""
+    verbs = _ACTING.get(entry.name)
+    return verbs is not None and (not verbs or (bool(words) and words[0] in verbs))
+
+
+def _guarded(work: Callable[[], int], words: Sequence[str], *, acts: bool) -> int:
+    """The exit code of the work, whatever it raises, and whether or not its output arrives."""
+    streams.fill_closed()
     screen = Screen(form=_form_of(words))
+    code = int(Exit.OK)
     try:
-        code = int(work())
-        sys.stdout.flush()
+        code = _coded(work, screen)
+        screen.flush()
         return code
+    except streams.OutputLost as lost:
+        streams.abandon()
+        if acts:
+            screen.warn("placet: The output could not be written; the command itself was done.")
+            screen.warn("  next: look before you repeat it")
+        elif not lost.is_pipe:  # a reader that has gone has read enough
+            screen.warn("placet: The output could not be written.")
+        return code or Exit.FAILED
+
+
+def _coded(work: Callable[[], int], screen: Screen) -> int:
+    try:
+        return int(work())
+    except streams.OutputLost:
+        raise
     except PlacetError as error:
         return _told(screen, error)
     except KeyboardInterrupt:
         screen.warn("placet: interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
-        return Exit.FAILED
+    except BrokenPipeError:  # from a place that writes by itself
+        lost = streams.OutputLost(is_pipe=True)
     except Exception as error:
-        return _unexpected(screen, error)
+        if not isinstance(error, OSError) or not _is_output_full():
+            return _unexpected(screen, error)
+        lost = streams.OutputLost(is_pipe=False)
+    raise lost
+
+
+def _is_output_full() -> bool:
+    try:
+        streams.flush()
+    except streams.OutputLost:
+        return True
+    return False
 
 
 def _told(screen: Screen, error: PlacetError) -> int:
+    """Tell an error where the words asked for it; on standard error, if that cannot be written."""
     code = exit_of_error(error)
-    told = str(error).rstrip(".") + "."
-    if screen.is_text:
-        screen.warn(f"placet: {shown(told)}")
-        screen.warn(f"  code: {shown(error.code)}")
-        if hint := hint_of(error):
-            screen.warn(f"  next: {shown(hint)}")
-    else:
-        screen.document(
-            "error/1",
-            {
-                "code": error.code,
-                "message": told,
-                "hint": hint_of(error),
-                "retryable": error.retryable,
-                "exit_code": int(code),
-            },
-        )
+    told = _sentence(str(error))
+    if not screen.is_text:
+        document = {
+            "code": error.code,
+            "message": told,
+            "hint": hint_of(error),
+            "retryable": error.retryable,
+            "exit_code": int(code),
+        }
+        try:
+            screen.document("error/1", document)
+            screen.flush()
+            return code
+        except streams.OutputLost:
+            streams.abandon()
+    screen.warn(f"placet: {shown(told)}")
+    screen.warn(f"  code: {shown(error.code)}")
+    if hint := hint_of(error):
+        screen.warn(f"  next: {shown(hint)}")
     return code
+
+
+def _sentence(told: str) -> str:
+    return told if told.endswith("?") else told.rstrip(".") + "."
 
 
 def _unexpected(screen: Screen, error: Exception) -> int:

@@ -13,9 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from placet.cli import streams
 from placet.model.json import JsonValue
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 INDENT = "  "
 
@@ -73,6 +78,10 @@ class Screen:
         return self.form is Form.TEXT
 
     @property
+    def is_terminal(self) -> bool:
+        return self._out.isatty()
+
+    @property
     def can_ask(self) -> bool:
         """Whether a person sees the data and can answer: all three streams are a terminal."""
         return self.is_text and all(stream.isatty() for stream in (sys.stdin, self._out, sys.stderr))
@@ -82,16 +91,24 @@ class Screen:
     def talk(self, line: str) -> None:
         """Say something that is not data; nothing under --quiet."""
         if not self._is_quiet:
-            self._write(sys.stderr, line)
+            streams.say(_all_guarded(line))
 
     def warn(self, line: str) -> None:
         """Say something that must be heard, even under --quiet."""
-        self._write(sys.stderr, line)
+        streams.say(_all_guarded(line))
 
     # ------------------------------------------------------------ data
 
     def line(self, line: str = "") -> None:
-        self._write(self._out, line)
+        streams.put(_all_guarded(line) + "\n")
+
+    def raw(self, text: str) -> None:
+        """A text of our own, as it is."""
+        streams.put(text)
+
+    def flush(self) -> None:
+        """Let whoever reads along see what was written so far."""
+        streams.flush()
 
     def fields(self, pairs: Iterable[tuple[str, str | None]]) -> None:
         """Labels and foreign values, one pair a line; pairs without a value are left out."""
@@ -104,7 +121,7 @@ class Screen:
         """One JSON document."""
         indent = None if self.form is Form.LINES else 2
         text = json.dumps({"schema": schema, **body}, ensure_ascii=True, allow_nan=False, indent=indent)
-        self._out.write(text + "\n")
+        streams.put(text + "\n")
 
     def listing(
         self,
@@ -131,32 +148,37 @@ class Screen:
 
     def _table(self, titles: list[str], rows: list[list[str]]) -> None:
         if self._out.isatty():
-            self._rich_table(titles, rows)
+            self.console().print(self.rich_table(titles, rows))
             return
         widths = [max(len(line[index]) for line in (titles, *rows)) for index in range(len(titles))]
         for line in (titles, *rows):
             cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
             self.line(INDENT.join(cells).rstrip())
 
-    def _rich_table(self, titles: list[str], rows: list[list[str]]) -> None:
+    def console(self) -> Console:
+        """Standard output for rich, which may colour and draw, and understands no markup in what it is given."""
         from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
 
         is_plain = self._no_color or bool(os.environ.get("NO_COLOR"))
-        console = Console(
+        return Console(
             file=self._out,
             color_system=None if is_plain else "auto",
             markup=False,
             emoji=False,
             highlight=False,
         )
+
+    def rich_table(self, titles: list[str], rows: list[list[str]]) -> Table:
+        """Cells as they are: the caller has escaped them."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in titles:
             table.add_column(title, overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-        console.print(table)
+        return table
 
     # ------------------------------------------------------------ values
 
@@ -167,9 +189,6 @@ class Screen:
         if self.is_local:
             return instant.astimezone().isoformat(timespec="seconds")
         return instant.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-    def _write(self, stream: TextIO, line: str) -> None:
-        stream.write("".join(map(_guarded, line)) + "\n")
 
 
 _STYLES = {
@@ -182,6 +201,10 @@ _STYLES = {
     "critical": "bold red",
     "high": "red",
 }
+
+
+def _all_guarded(line: str) -> str:
+    return "".join(map(_guarded, line))
 
 
 def _guarded(character: str) -> str:

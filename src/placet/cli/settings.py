@@ -1,5 +1,8 @@
 """Where store, key, tools and people are: flag > environment > placet.toml > default.
 
+There is no file per user: whoever can write the file that lists people can list themselves, and which store and tools
+are meant must not depend on who asks.
+
 placet.toml is closed: a member it does not know is refused with the nearest one it knows, because a misspelt
 `[people]` entry must not silently leave somebody out, or in.
 """
@@ -10,6 +13,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,20 @@ _MEMBERS = {
 _PLACE = re.compile(r"\(at [^()]{1,60}\)\Z")
 
 
+class Origin(StrEnum):
+    """Who said it."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+VARIABLES = {"config": "PLACET_CONFIG", "store": "PLACET_STORE", "key": "PLACET_KEY"}
+"""The setting and its environment variable. An empty one says nothing."""
+_OTHER_VARIABLES = ("PLACET_DEBUG",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the command line, the environment and the project file say together.
@@ -39,6 +57,7 @@ class Settings:
         folder: where its relative paths and its tools module are looked for.
         key: None leaves it to `<store>.key`.
         people: who may decide, by their user name.
+        origins: who said each of them, by the name of the setting.
     """
 
     file: Path | None
@@ -48,6 +67,7 @@ class Settings:
     tools: str | None = None
     agent: Principal | None = None
     people: dict[str, Principal] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
 
 def read_settings(*, config: str | None, store: str | None, key: str | None) -> Settings:
@@ -56,22 +76,53 @@ def read_settings(*, config: str | None, store: str | None, key: str | None) -> 
     Raises:
         ConfigProblem: the project file is absent where it was said to be, unreadable, or says something unknown.
     """
-    file = _project_file(config or os.environ.get("PLACET_CONFIG") or None)
+    said_config, config_origin = _said(config, "config", None)
+    file = _project_file(said_config)
     folder = file.parent if file is not None else Path.cwd()
     document = _read(file) if file is not None else {}
     placet = _table(document, "placet", file)
     own_store, own_key = (_text(placet, name, "placet", file) for name in ("store", "key"))
-    said_store = store or os.environ.get("PLACET_STORE") or None
-    said_key = key or os.environ.get("PLACET_KEY") or None
+    said_store, store_origin = _said(store, "store", own_store)
+    said_key, key_origin = _said(key, "key", own_key)
+    tools = _text(placet, "tools", "placet", file)
+    agent, people = _agent(document, file), _people(document, file)
+    origins = {
+        "config": config_origin,
+        "store": store_origin,
+        "key": key_origin,
+        "tools": Origin.FILE if tools is not None else Origin.DEFAULT,
+        "agent": Origin.FILE if agent is not None else Origin.DEFAULT,
+        "people": Origin.FILE if people else Origin.DEFAULT,
+    }
     return Settings(
         file=file,
         folder=folder,
         store=_path(said_store, own_store or DEFAULT_STORE, folder),
         key=_path(said_key, own_key, folder) if said_key or own_key else None,
-        tools=_text(placet, "tools", "placet", file),
-        agent=_agent(document, file),
-        people=_people(document, file),
+        tools=tools,
+        agent=agent,
+        people=people,
+        origins=origins,
     )
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """Environment variables that look like ours and are not, with the one that was probably meant. Never a value."""
+    from difflib import get_close_matches
+
+    known = (*VARIABLES.values(), *_OTHER_VARIABLES)
+    found = sorted(name for name in os.environ if name.startswith("PLACET") and name not in known)
+    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.7)), None) for name in found}
+
+
+def _said(flag: str | None, name: str, own: str | None) -> tuple[str | None, Origin]:
+    """What flag or environment say, or nothing; and who says it in the end."""
+    variable = os.environ.get(VARIABLES[name])
+    if flag:
+        return flag, Origin.FLAG
+    if variable:
+        return variable, Origin.ENVIRONMENT
+    return None, Origin.FILE if own is not None else Origin.DEFAULT
 
 
 def _project_file(said: str | None) -> Path | None:

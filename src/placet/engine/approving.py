@@ -11,14 +11,14 @@ from datetime import timedelta
 
 from placet.engine.chronicle import Chronicle
 from placet.errors import KeyMaterialError
-from placet.model.approval import Approval, ApprovalState, Question
+from placet.model.approval import Approval, ApprovalState, Mac, Question
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.decision import Ask
 from placet.model.identifiers import ApprovalId
-from placet.model.ledger import Halted, NotYourRun, OverBudget, Recorded, SameAsk, Step
+from placet.model.ledger import NotYourRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
 from placet.ports.clock import IdSource
-from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.keys import KeyPurpose, Keys, KeyState
 from placet.ports.store import Store
 from placet.rules import approvals as rules
 from placet.rules import operations
@@ -49,7 +49,7 @@ class Suspect:
     misfit: Misfit
 
 
-Finding = Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Halted
+Finding = Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Stopped | ToolClosed
 
 
 class Approver:
@@ -82,7 +82,11 @@ class Approver:
         denied: Approval | None = None
         mine = self._same(call, ask)
         for approval in await self._store.same_ask(replace(mine, policy_version=None, operation_key=None)):
-            if (altered := verify(approval, self._keys)) is not None:
+            altered = verify(approval, self._keys)
+            if altered is Misfit.KEY_RETIRED:
+                await self._void(approval, call)
+                continue
+            if altered is not None:
                 return Suspect(approval=approval, misfit=altered)
             if mine.operation_key not in (None, approval.question.operation_key):
                 is_denied = approval.state is ApprovalState.DENIED
@@ -167,10 +171,19 @@ class Approver:
         """Whether its clock has run out; the row then says so from now on."""
         if not rules.is_overdue(approval, now=await self._store.now()):
             return False
-        facts = self._chronicle.of_question(approval.question)
-        event = self._chronicle.event(EventKind.APPROVAL_EXPIRED, facts)
-        await self._store.retire(approval, ApprovalState.EXPIRED, events=(event,))
+        await expire(approval, self._store, self._chronicle)
         return True
+
+    async def _void(self, approval: Approval, call: Call) -> None:
+        """Close what was signed under a key that is retired. The row is not verified, so the event repeats none of it.
+
+        A denial stays as it is: it closed itself, and answers no more.
+        """
+        state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
+        facts = self._chronicle.of_principal(call.principal)
+        facts["approval_id"] = approval.question.approval_id
+        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=Misfit.KEY_RETIRED.value)
+        await self._store.retire(approval, state, events=(event,))
 
     async def _withdraw(self, approval: Approval, detail: str) -> None:
         state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
@@ -191,21 +204,35 @@ class Approver:
         )
 
 
+async def expire(approval: Approval, store: Store, chronicle: Chronicle) -> None:
+    """Put on record that the clock of an approval has run out."""
+    facts = chronicle.of_question(approval.question)
+    event = chronicle.event(EventKind.APPROVAL_EXPIRED, facts, model_suggested=False)
+    await store.retire(approval, ApprovalState.EXPIRED, events=(event,))
+
+
 def verify(approval: Approval, keys: Keys) -> Misfit | None:
     """What in the row was altered; None if question, answer and stored arguments are as they were written."""
     question, answer, signature = approval.question, approval.answer, approval.signature
     if not keys.is_authentic(KeyPurpose.APPROVAL, rules.question_form(question), approval.question_mac):
-        return Misfit.QUESTION_FORGED
+        return _inauthentic(Misfit.QUESTION_FORGED, approval.question_mac, keys)
     needs_answer = approval.state not in (ApprovalState.PENDING, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN)
     if needs_answer and (answer is None or signature is None):
         return Misfit.SIGNATURE_MISSING
     if answer is not None and (
         signature is None or not keys.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(question, answer), signature)
     ):
-        return Misfit.SIGNATURE_FORGED
+        return _inauthentic(Misfit.SIGNATURE_FORGED, signature, keys)
     if not rules.state_fits(approval):
         return Misfit.STATE_FORGED
     return None if stored_arguments(question, keys) is not None else Misfit.ARGUMENTS_FORGED
+
+
+def _inauthentic(misfit: Misfit, mac: Mac | None, keys: Keys) -> Misfit:
+    """Under a retired key nothing authorises any more; it is no sign that somebody altered a row."""
+    is_named = type(mac) is Mac and type(mac.key_id) is str  # what a row holds may be anything
+    is_retired = is_named and mac is not None and keys.state_of(mac.key_id) is KeyState.RETIRED
+    return Misfit.KEY_RETIRED if is_retired else misfit
 
 
 def stored_arguments(question: Question, keys: Keys) -> bytes | None:

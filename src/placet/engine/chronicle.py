@@ -42,6 +42,7 @@ _KEPT = (
     "policy_version",
     "purpose",
     "operation",
+    "repaired",
 )
 
 
@@ -51,7 +52,6 @@ class Chronicle:
     def __init__(self, *, keys: Keys, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
-        self._key_id = keys.mac(KeyPurpose.AUDIT_FINGERPRINT, b"").key_id
 
     def now(self) -> datetime:
         """The clock's instant in UTC.
@@ -84,9 +84,10 @@ class Chronicle:
             run_id=call.run_id,
             call_id=call.call_id,
             purpose=call.contract.purpose,
-            operation=self.fingerprint(call.principal.tenant, call.operation_key),
+            operation=self._fingerprint(facts, call.operation_key),
             arguments=_summary(call.arguments),
-            arguments_fingerprint=self._value_fingerprint(call.principal.tenant, call.arguments),
+            arguments_fingerprint=self._value_fingerprint(facts, call.arguments),
+            repaired=call.is_repaired,
         )
         if decision is not None:
             facts.update(
@@ -105,10 +106,10 @@ class Chronicle:
 
     def of_effect(self, effect: Effect) -> dict[str, Any]:
         """The fields of an event about a ledger row whose call is long gone."""
+        facts = {"tenant": effect.tenant, "key_id": self._keys.current}
         return {
-            "tenant": effect.tenant,
+            **facts,
             "subject": subjects_of(effect.subject)[0],
-            "key_id": self._key_id,
             "run_id": effect.run_id,
             "call_id": effect.call_id,
             "tool": effect.tool,
@@ -116,17 +117,17 @@ class Chronicle:
             "policy_version": effect.policy_version,
             "decision": effect.decision,
             "approval_id": effect.approval_id,
-            "operation": self.fingerprint(effect.tenant, effect.operation_key),
+            "operation": self._fingerprint(facts, effect.operation_key),
             "attempt": effect.attempt,
             "fence": effect.fence,
         }
 
     def of_question(self, question: Question) -> dict[str, Any]:
         """The fields of an event about an approval. The subject is the requester."""
+        facts = {"tenant": question.tenant, "key_id": self._keys.current}
         return {
-            "tenant": question.tenant,
+            **facts,
             "subject": subjects_of(question.subject)[0],
-            "key_id": self._key_id,
             "on_behalf_of": question.on_behalf_of,
             "environment": question.environment,
             "request_id": question.request_id,
@@ -138,20 +139,24 @@ class Chronicle:
             "approval_id": question.approval_id,
             "reasons": question.reasons,
             "purpose": question.purpose,
-            "operation": self.fingerprint(question.tenant, question.operation_key),
+            "operation": self._fingerprint(facts, question.operation_key),
         }
 
     def of_contract(self, contract: Contract) -> dict[str, Any]:
         """The fields of an event about a tool itself; it concerns every tenant."""
-        return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id, **_contract_facts(contract)}
+        return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._keys.current, **_contract_facts(contract)}
+
+    def of_store(self, subject: str) -> dict[str, Any]:
+        """The fields of an event about the store itself; it concerns every tenant."""
+        return {"tenant": NOBODY, "subject": subject, "key_id": self._keys.current}
 
     def of_principal(self, principal: Principal) -> dict[str, Any]:
         if type(principal) is not Principal or not principal.is_well_formed():
-            return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._key_id}
+            return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._keys.current}
         return {
             "tenant": principal.tenant,
             "subject": principal.subject,
-            "key_id": self._key_id,
+            "key_id": self._keys.current,
             "roles": tuple(sorted(role.value for role in principal.roles)),
             "on_behalf_of": on_behalf_of(principal),
             "environment": principal.environment,
@@ -175,7 +180,7 @@ class Chronicle:
         else:
             facts["tool"] = UNKNOWN_TOOL_LABEL
             if name is not None:
-                facts["rejected_name"] = self.fingerprint(facts["tenant"], name)
+                facts["rejected_name"] = self._fingerprint(facts, name)
         return facts
 
     # ------------------------------------------------------------ events
@@ -206,7 +211,7 @@ class Chronicle:
         more: dict[str, Any] = {}
         if has_result:
             more["result"] = _summary(result)
-            more["result_fingerprint"] = self._value_fingerprint(facts["tenant"], result)
+            more["result_fingerprint"] = self._value_fingerprint(facts, result)
         return self.event(
             EventKind.COMPLETED,
             facts,
@@ -226,14 +231,13 @@ class Chronicle:
         outcome: AuditOutcome,
         *,
         attempt: int,
-        fence: int = 0,
         detail: str | None = None,
         error_type: str | None = None,
     ) -> tuple[AuditEvent, AuditEvent]:
         """Started and completed of a proposal that was answered without an attempt."""
         return (
-            self.started(facts, attempt=attempt, fence=fence),
-            self.completed(facts, outcome, attempt=attempt, fence=fence, detail=detail, error_type=error_type),
+            self.started(facts, attempt=attempt),
+            self.completed(facts, outcome, attempt=attempt, detail=detail, error_type=error_type),
         )
 
     def completing(self, started: bytes) -> AuditEvent | None:
@@ -246,19 +250,29 @@ class Chronicle:
         return self.event(
             EventKind.COMPLETED,
             facts,
-            key_id=self._key_id,
+            key_id=self._keys.current,
             outcome=AuditOutcome.ERROR,
             error_type="OwnerLost",
             detail="owner_lost",
         )
 
-    def fingerprint(self, tenant: str, text: str) -> str:
-        """Keyed per tenant, so that equal texts of two tenants differ."""
-        message = b"%s\x00%s" % (tenant.encode(), text.encode("utf-8", "surrogatepass"))
-        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, message).value
+    def fingerprints(self, tenant: str, text: str) -> frozenset[str]:
+        """What events may call this text by, one for every key there is: a rotation hides nothing that was written."""
+        message = _fingerprint_message(tenant, text)
+        return frozenset(mac.value for mac in self._keys.macs(KeyPurpose.AUDIT_FINGERPRINT, message))
 
-    def _value_fingerprint(self, tenant: str, value: object) -> str:
-        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, tenant.encode() + b"\x00" + fingerprint_text(value)).value
+    def _fingerprint(self, facts: dict[str, Any], text: str) -> str:
+        """Keyed per tenant, so that equal texts of two tenants differ; under the key that the event names."""
+        message = _fingerprint_message(facts["tenant"], text)
+        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, message, under=facts["key_id"]).value
+
+    def _value_fingerprint(self, facts: dict[str, Any], value: object) -> str:
+        message = facts["tenant"].encode() + b"\x00" + fingerprint_text(value)
+        return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, message, under=facts["key_id"]).value
+
+
+def _fingerprint_message(tenant: str, text: str) -> bytes:
+    return b"%s\x00%s" % (tenant.encode(), text.encode("utf-8", "surrogatepass"))
 
 
 def _contract_facts(contract: Contract) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from placet.engine.approving import stored_arguments, verify
+from placet.engine.approving import expire, stored_arguments, verify
 from placet.engine.chronicle import Chronicle
 from placet.engine.registry import Registry
 from placet.errors import DecisionRefused, MisuseError, NotFound
-from placet.model.approval import Answer, Approval, ApprovalState, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Question
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.contract import Contract
+from placet.model.exact import MOST_LISTED, is_limit, members_of
 from placet.model.identifiers import ApprovalId, Digest
 from placet.model.json import JsonObject
-from placet.model.principal import Principal, Standing, is_identity, subjects_of
+from placet.model.principal import Principal, Standing, is_identity, is_principal, subjects_of
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
 from placet.ports.waiting import paying
@@ -27,12 +28,19 @@ from placet.rules import operations
 from placet.rules.decoding import LONE_SURROGATE, decode_object
 from placet.rules.policy import DECIDE_SCOPE
 
-MASK = "[MASKED]"
+REDACTED = "[REDACTED]"
 CONTRACT_NOT_HERE = "contract_not_here"
-"""The tool, or this version of its contract, is not registered where somebody looks: everything is masked."""
+"""The tool, or this version of its contract, is not registered where somebody looks: everything is redacted."""
 _EVERYWHERE = frozenset(("*",) * depth for depth in range(1, 64))
 """Stored arguments are authenticated; every integer in them may be as wide as it is."""
 MAX_REASON_CHARACTERS = 500
+_STANDING = {
+    ApprovalDecision.APPROVE: frozenset({ApprovalState.APPROVED, ApprovalState.SPENT}),
+    ApprovalDecision.DENY: frozenset({ApprovalState.DENIED}),
+}
+"""Where an approval stands as long as the decision does. A spent one was used as it was decided."""
+_DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.SPENT, ApprovalState.DENIED})
+"""States whose words may name who decided; whoever took it back is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +48,8 @@ class ApprovalView:
     """One approval as a person sees it.
 
     Attributes:
-        arguments: exactly what will run, except fields the contract masks even here.
-        masked: names of masked fields; they are covered by the digest all the same.
+        arguments: exactly what will run, except fields the contract redacts even here.
+        redacted: names of redacted fields; they are covered by the digest all the same.
         digest: what a decision must carry; it names these arguments and no others.
         decided_by, decided_at, words: the decision, if there is one.
         why_not: why this person may not decide it; None if it may.
@@ -55,7 +63,7 @@ class ApprovalView:
     effect_class: str
     description: str
     arguments: JsonObject
-    masked: tuple[str, ...]
+    redacted: tuple[str, ...]
     digest: Digest
     resource: str | None
     requested_by: str
@@ -90,9 +98,14 @@ class Desk:
     async def listed(
         self, *, by: Principal, states: tuple[ApprovalState, ...] = tuple(ApprovalState), limit: int = 100
     ) -> tuple[ApprovalView, ...]:
-        """Approvals of the person's tenant in these states, newest first."""
+        """Approvals of the person's tenant in these states, newest first; at most 10,000."""
+        wanted = members_of(ApprovalState, states)
+        if wanted is None:
+            raise MisuseError("states= is a tuple of ApprovalState.")
+        if not is_limit(limit):
+            raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
         await self._may_look(by)
-        found = await self._store.approvals(by.tenant, states=states, limit=limit)
+        found = await self._store.approvals(by.tenant, states=wanted, limit=limit)
         now = await self._store.now()
         return tuple(
             self._view(approval, by, now)
@@ -115,7 +128,8 @@ class Desk:
     async def approve(self, approval_id: str, *, digest: str, by: Principal, reason: str = "") -> ApprovalView:
         """Sign that exactly the call with this digest may run, once, until it expires. Nothing runs now.
 
-        The same decision again by the same person changes nothing and answers the same.
+        The same decision again by the same person changes nothing and answers the same, as long as it stands: the
+        view's `state` says whether it was used since.
 
         Args:
             digest: the `digest` of the view that was read.
@@ -123,17 +137,18 @@ class Desk:
 
         Raises:
             NotFound: no such approval in this tenant.
-            DecisionRefused: not entitled, too late, decided already, or another digest; `code` says which.
+            DecisionRefused: not entitled, too late, decided already, taken back since, or another digest; `code`
+                says which.
         """
-        return await self._decide(approval_id, Verdict.APPROVE, digest=digest, by=by, reason=reason)
+        return await self._decide(approval_id, ApprovalDecision.APPROVE, digest=digest, by=by, reason=reason)
 
     @paying
     async def deny(self, approval_id: str, *, digest: str, by: Principal, reason: str = "") -> ApprovalView:
         """Refuse the call. The reason goes back to the proposer as data. Raises what `approve` raises."""
-        return await self._decide(approval_id, Verdict.DENY, digest=digest, by=by, reason=reason)
+        return await self._decide(approval_id, ApprovalDecision.DENY, digest=digest, by=by, reason=reason)
 
     async def _decide(
-        self, approval_id: str, verdict: Verdict, *, digest: str, by: Principal, reason: str
+        self, approval_id: str, decision: ApprovalDecision, *, digest: str, by: Principal, reason: str
     ) -> ApprovalView:
         if type(reason) is not str or len(reason) > MAX_REASON_CHARACTERS or LONE_SURROGATE.search(reason):
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
@@ -145,20 +160,19 @@ class Desk:
             raise await self._refusal(approval, by, why_not, "This person may not decide this approval.")
         if type(digest) is not str or digest != question.argument_digest:
             raise await self._refusal(approval, by, "other_digest", "The decision is about other arguments.")
-        if verdict is Verdict.APPROVE and self._contract_of(question) is None:
+        if decision is ApprovalDecision.APPROVE and self._contract_of(question) is None:
             raise await self._refusal(
                 approval, by, CONTRACT_NOT_HERE, "This process does not know the contract, so it cannot show the call."
             )
         if approval.state is not ApprovalState.PENDING:
-            return await self._decided_before(approval, verdict, by, now)
+            return await self._as_decided(approval, decision, by, now)
         if rules.is_overdue(approval, now=now):
-            expired = self._event(EventKind.APPROVAL_EXPIRED, approval)
-            await self._store.retire(approval, ApprovalState.EXPIRED, events=(expired,))
+            await expire(approval, self._store, self._chronicle)
             raise await self._refusal(
                 approval, by, "approval_expired", "Nobody decided in time; it has to be asked anew."
             )
         answer = Answer(
-            verdict=verdict,
+            decision=decision,
             decided_by=by.subject,
             decided_at=now,
             expires_at=now + timedelta(seconds=question.lifetime_seconds),
@@ -166,14 +180,12 @@ class Desk:
             reason=reason,
         )
         signature = self._keys.mac(KeyPurpose.APPROVAL, rules.signed_form(question, answer))
-        kind = EventKind.APPROVAL_APPROVED if verdict is Verdict.APPROVE else EventKind.APPROVAL_DENIED
+        kind = EventKind.APPROVAL_APPROVED if decision is ApprovalDecision.APPROVE else EventKind.APPROVAL_DENIED
         event = self._event(
             kind, approval, decided_by=by.subject, decided_at=answer.decided_at, expires_at=answer.expires_at
         )
         decided = await self._store.answer(approval, answer, signature, events=(event,))
-        if decided.signature != signature:
-            return await self._decided_before(decided, verdict, by, now)
-        return self._view(decided, by, now)
+        return await self._as_decided(decided, decision, by, now)
 
     @paying
     async def withdraw(self, approval_id: str, *, by: Principal) -> ApprovalView:
@@ -198,6 +210,17 @@ class Desk:
         if found is None:
             raise NotFound("There is no such approval in your tenant.")
         altered = verify(found, self._keys)
+        if altered is rules.Misfit.KEY_RETIRED:
+            facts = self._chronicle.of_principal(by)
+            event = self._chronicle.event(
+                EventKind.DECISION_REFUSED, facts, detail=altered.value, approval_id=approval_id, model_suggested=False
+            )
+            await self._store.record((event,))
+            raise DecisionRefused(
+                "It was asked or decided under a key that is retired, so it is worth nothing any more.",
+                code="key_retired",
+                hint="The proposer has to ask again.",
+            )
         if found.question.tenant != by.tenant or found.question.approval_id != approval_id or altered is not None:
             detail = altered.value if altered is not None else "row_moved"
             facts = self._chronicle.of_principal(by)
@@ -206,12 +229,26 @@ class Desk:
             raise DecisionRefused("The stored approval was altered; it cannot be used.", code="approval_suspect")
         return found
 
-    async def _decided_before(self, approval: Approval, verdict: Verdict, by: Principal, now: datetime) -> ApprovalView:
-        """An identical repeat is no change; anything else is told who was first."""
+    async def _as_decided(
+        self, approval: Approval, decision: ApprovalDecision, by: Principal, now: datetime
+    ) -> ApprovalView:
+        """The decision as it stands. An identical repeat is no change; what was decided otherwise, taken back or
+        expired since is refused, so that nobody hears "approved" of what is worth nothing.
+        """
         answer = approval.answer
-        if answer is not None and answer.verdict is verdict and answer.decided_by == by.subject:
+        is_own = answer is not None and answer.decision is decision and answer.decided_by == by.subject
+        if is_own and rules.is_overdue(approval, now=now):
+            raise await self._refusal(
+                approval,
+                by,
+                "approval_expired",
+                "It was approved, and nobody used it in time; it has to be asked anew.",
+            )
+        if is_own and approval.state in _STANDING[decision]:
             return self._view(approval, by, now)
-        who = f" by {answer.decided_by} at {rules.instant_text(answer.decided_at)}" if answer is not None else ""
+        who = ""
+        if answer is not None and approval.state in _DECIDED:
+            who = f" by {answer.decided_by} at {rules.instant_text(answer.decided_at)}"
         raise await self._refusal(approval, by, "already_decided", f"It is {approval.state.value} already{who}.")
 
     async def _refusal(self, approval: Approval, by: Principal, code: str, message: str) -> DecisionRefused:
@@ -226,7 +263,7 @@ class Desk:
         )
 
     async def _may_look(self, by: Principal) -> None:
-        if type(by) is not Principal or not by.is_well_formed():
+        if not is_principal(by):
             raise MisuseError("by= is the signed-in Principal.")
         if by.standing is not Standing.PERSON:
             facts = self._chronicle.of_principal(by)
@@ -241,7 +278,7 @@ class Desk:
         canonical = stored_arguments(question, self._keys)
         contract = self._contract_of(question)
         arguments = decode_object(canonical, wide=_EVERYWHERE) if canonical is not None else {}
-        masked = tuple(sorted(contract.redact & set(arguments) if contract is not None else arguments))
+        redacted = tuple(sorted(contract.redact & set(arguments) if contract is not None else arguments))
         state = approval.state
         if rules.is_overdue(approval, now=now):
             state = ApprovalState.EXPIRED
@@ -253,8 +290,8 @@ class Desk:
             risk=contract.risk.value if contract is not None else "unregistered",
             effect_class=contract.effect_class.value if contract is not None else "unregistered",
             description=contract.description if contract is not None else "",
-            arguments={name: MASK if name in masked else value for name, value in arguments.items()},
-            masked=masked,
+            arguments={name: REDACTED if name in redacted else value for name, value in arguments.items()},
+            redacted=redacted,
             digest=question.argument_digest,
             resource=operations.readable(question.resource) if question.resource is not None else None,
             requested_by=subjects_of(question.subject)[0],
@@ -272,7 +309,7 @@ class Desk:
         )
 
     def _contract_of(self, question: Question) -> Contract | None:
-        """The very contract the question was asked under; without it nobody here knows what to mask."""
+        """The very contract the question was asked under; without it nobody here knows what to redact."""
         tool = self._registry.tools.get(question.tool)
         is_same = tool is not None and tool.contract.digest == question.contract_digest
         return tool.contract if tool is not None and is_same else None

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from placet.model.audit import AuditEvent, EventKind
+from placet.errors import ConfigurationError
+from placet.model.audit import ALARMS, AuditEvent, EventKind
+from placet.model.exact import has_methods
 from placet.ports.meter import Meter
 from placet.ports.sinks import AuditSink
-from placet.ports.waiting import foreign
+from placet.ports.waiting import foreign, takes_owed_cancellation
 
 DELIVERY_SECONDS = 5.0
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 BACKLOG = 10_000
 """Events that may wait for slow sinks; beyond it they are dropped there and counted. The store has them all."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Listener:
+class Listener:
     """A sink, and what it said of itself when the gate opened; it is not asked again."""
 
     sink: AuditSink
@@ -25,12 +30,40 @@ class _Listener:
     is_required: bool
 
 
+def introduced(sinks: Sequence[AuditSink]) -> tuple[Listener, ...]:
+    """The sinks with their names.
+
+    Raises:
+        ConfigurationError: one does not say properly what it is called, or whether it must hear.
+    """
+    listeners = tuple(_introduced(sink) for sink in sinks)
+    if None in listeners:
+        raise ConfigurationError(
+            "A sink has a method deliver, its name is 1 to 64 characters of a-z A-Z 0-9 _ . -, "
+            "and its is_required True or False.",
+            code="sink_invalid",
+            hint="Give each sink a fixed name such as 'webhook', and is_required = False unless it must hear first.",
+        )
+    return tuple(listener for listener in listeners if listener is not None)
+
+
+def _introduced(sink: AuditSink) -> Listener | None:
+    if not has_methods(sink, "deliver"):
+        return None
+    with suppress(BaseException):
+        name: object = sink.name
+        is_required: object = sink.is_required
+        if type(name) is str and _NAME.fullmatch(name) and type(is_required) is bool:
+            return Listener(sink, name, is_required)
+    return None
+
+
 class Herald:
     """Delivers copies of events: before dispatch to sinks that must hear, afterwards to all others."""
 
-    def __init__(self, *, meter: Meter, sinks: Sequence[AuditSink]) -> None:
+    def __init__(self, *, meter: Meter, listeners: Sequence[Listener]) -> None:
         self._meter = meter
-        self._listeners = [_Listener(sink, sink.name, bool(sink.is_required)) for sink in sinks]
+        self._listeners = tuple(listeners)
         self._waiting: asyncio.Queue[tuple[AuditEvent, bool]] = asyncio.Queue(BACKLOG)
         self._pump: asyncio.Task[None] | None = None
         self._abandoned: set[asyncio.Task[bool]] = set()
@@ -51,6 +84,8 @@ class Herald:
                 self._meter.attempt_completed(
                     tool=event.tool, outcome=event.outcome.value, seconds=event.duration_ms / 1000.0
                 )
+            elif event.kind in ALARMS:
+                self._meter.alarmed(kind=event.kind.value)
             if self._listeners:
                 self._enqueue(event, event.kind is EventKind.STARTED and _attempt(event) not in closed)
 
@@ -80,7 +115,7 @@ class Herald:
                     await self._deliver(listener, event)
             self._waiting.task_done()
 
-    async def _deliver(self, listener: _Listener, event: AuditEvent) -> bool:
+    async def _deliver(self, listener: Listener, event: AuditEvent) -> bool:
         """Whether the sink took it in time. What it raises, cancellation included, is its own fault (B127, B140)."""
         delivery = asyncio.get_running_loop().create_task(_delivered(listener.sink, _copy(event)))
         await foreign(_wait_for(delivery), timeout_seconds=None)
@@ -88,6 +123,8 @@ class Herald:
             delivery.cancel()
             self._abandoned.add(delivery)
             delivery.add_done_callback(self._abandoned.discard)
+            if await takes_owed_cancellation():  # the sink was not given its time, so it did not fail
+                return False
         took = delivery.done() and not delivery.cancelled() and delivery.result()
         if not took:
             self._meter.sink_failed(sink=listener.name)

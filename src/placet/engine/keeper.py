@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from placet.engine.dispatch import Dispatcher
 from placet.engine.faults import told
+from placet.engine.performing import Performing
 from placet.engine.reconciler import Reconciler
 from placet.engine.settings import GateSettings
 from placet.model.identifiers import OwnerId
@@ -26,14 +26,14 @@ class Keeper:
         self,
         *,
         store: Store,
-        dispatcher: Dispatcher,
+        performing: Performing,
         reconciler: Reconciler,
         clock: Clock,
         settings: GateSettings,
         owner: OwnerId,
     ) -> None:
         self._store = store
-        self._dispatcher = dispatcher
+        self._performing = performing
         self._reconciler = reconciler
         self._clock = clock
         self._settings = settings
@@ -55,7 +55,7 @@ class Keeper:
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(self._settings.lease_seconds / 3)
-            if self._dispatcher.in_flight:
+            if self._performing.in_flight:
                 try:
                     await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
                 except Exception as fault:

@@ -11,26 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from zoneinfo import ZoneInfo
 
 from placet.engine.chronicle import Chronicle
-from placet.engine.dispatch import result_digest, row_binding
 from placet.engine.faults import told
+from placet.engine.performing import Performing
 from placet.engine.registry import Registry
+from placet.engine.results import result_digest, row_binding
+from placet.engine.rounds import RowQueue, noted
 from placet.engine.settings import GateSettings
 from placet.errors import DecisionRefused, MisuseError, NotFound
 from placet.model.audit import AuditEvent, AuditOutcome, EventKind
 from placet.model.context import Absent, CannotTell, Found, ProbeContext
-from placet.model.effect import Effect, EffectState
+from placet.model.effect import BrokenEffect, Effect, EffectState, is_effect
+from placet.model.exact import MOST_LISTED, is_limit, member_of, members_of
 from placet.model.identifiers import Digest, OperationKey
 from placet.model.ledger import LostRead, MoveAnswer, Moved, NotMoved, Reconciliation
 from placet.model.principal import Principal, Standing, is_principal, subjects_of
-from placet.ports.clock import IdSource
 from placet.ports.keys import Keys
 from placet.ports.liveness import Liveness
 from placet.ports.meter import Meter
@@ -43,18 +45,12 @@ from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 
 _log = logging.getLogger("placet.reconciler")
 
-_BATCH = 100
-_LISTED = 1000
-"""Rows listed to choose a batch from, so that one tenant's many do not keep another's few waiting for rounds."""
 _LOOKS_AT_ONCE = 16
 _FIRST_PROBE_PAUSE_SECONDS = 1.0
 _LONGEST_PROBE_PAUSE_SECONDS = 300.0
 _MAX_DOUBLINGS = 64
 MAX_REFERENCE_CHARACTERS = 200
 MAX_REASON_CHARACTERS = 500
-
-Row = TypeVar("Row")
-Value = TypeVar("Value")
 
 
 class Truth(StrEnum):
@@ -85,49 +81,53 @@ class Reconciler:
         transport: Transport,
         chronicle: Chronicle,
         keys: Keys,
-        ids: IdSource,
         liveness: Liveness,
         meter: Meter,
         settings: GateSettings,
-        is_ours_and_running: Callable[[Effect], bool] = lambda effect: False,
+        performing: Performing,
     ) -> None:
-        """`is_ours_and_running` says whether this very process is still performing the effect."""
         self._store = store
         self._registry = registry
         self._transport = transport
         self._chronicle = chronicle
         self._keys = keys
-        self._ids = ids
         self._liveness = liveness
         self._meter = meter
         self._settings = settings
-        self._is_ours_and_running = is_ours_and_running
-        self._stranded: _Queue[Effect] = _Queue(
+        self._performing = performing
+        self._stranded: RowQueue[Effect] = RowQueue(
             lambda limit: self._store.stranded(limit=limit), _row_name, _tenant_of, is_wanted=self._may_be_taken_over
         )
-        self._lost: _Queue[LostRead] = _Queue(
-            lambda limit: self._store.lost_reads(limit=limit), lambda lost: lost.place, lambda lost: lost.place.writer
+        self._lost: RowQueue[LostRead] = RowQueue(
+            lambda limit: self._store.lost_reads(limit=limit),
+            lambda lost: lost.place,
+            lambda lost: lost.place.writer,
+            is_wanted=lambda lost: not self._performing.is_reading(lost.place),
         )
-        self._due: _Queue[Effect] = _Queue(
+        self._due: RowQueue[Effect] = RowQueue(
             lambda limit: self._store.due_for_probe(limit=limit), _row_name, _tenant_of, is_wanted=self._can_look
         )
 
     @paying
     async def recover(self) -> RecoveryReport:
-        """One round: take over what its owners lost, then probe every unknown effect that is due and ours to probe.
+        """One round: take over what its owners lost, close lost reads, then probe unknown effects that are due.
 
-        A row that fails is told in the log and tried again later; it does not end the round.
+        At most 100 rows of each kind, of every tenant some; what this process cannot probe is left to others. A row
+        that fails is told in the log and tried again later; it does not end the round.
 
         Raises:
-            StoreError: the rows of one kind could not be listed; those of the other kinds were looked after.
+            Exception: the first fault of a whole kind, a `StoreError` where its rows could not be listed; those of the
+                other kinds were looked after all the same.
         """
         faults: list[Exception] = []
-        taken = await _noted(self._take_over_stranded(), faults, 0)
-        await _noted(self._close_lost_reads(), faults, None)
-        states = await _noted(self._probe_due(), faults, [])
-        await _noted(self._measure(), faults, None)
-        if faults:
+        taken = await noted(self._take_over_stranded(), faults, 0)
+        await noted(self._close_lost_reads(), faults, None)
+        states = await noted(self._probe_due(), faults, [])
+        measured_at = await noted(self._measure(), faults, None)
+        if faults or measured_at is None:
+            self._meter.recovery_failed()
             raise faults[0]
+        self._meter.recovered(at_seconds=max(0.0, measured_at.timestamp()))
         return RecoveryReport(
             taken_over=taken,
             committed=states.count(EffectState.RECONCILED_COMMITTED),
@@ -140,8 +140,11 @@ class Reconciler:
         """Look once; the state the effect has afterwards. What has no probe here is left alone.
 
         Raises:
+            MisuseError: it is no effect of a store; nothing was looked at.
             Exception: whatever the store raised; the look has been counted as one in vain where that was possible.
         """
+        if not is_effect(effect):
+            raise MisuseError("A probe looks for an Effect, as the store gives it.")
         if not self._can_look(effect):
             return effect.state
         try:
@@ -191,13 +194,13 @@ class Reconciler:
 
         Raises:
             MisuseError: an argument is not of its kind; nothing was looked up.
-            NotFound: no such unknown effect in the person's tenant.
-            DecisionRefused: not a person, not entitled, the requester itself saying "absent", or too early for it.
+            NotFound: no such effect in the person's tenant.
+            DecisionRefused: not a person, not entitled, the requester itself saying "absent", too early for it, or the
+                effect is not unknown (any more); `code` says which.
         """
         truth = _truth(truth)
         _require_principal(by)
-        if not isinstance(looked_at, datetime) or looked_at.tzinfo is None:
-            raise MisuseError("looked_at= knows its zone.")
+        looked_at = _instant(looked_at)
         if not _is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
         if by.standing is not Standing.PERSON:
@@ -224,12 +227,29 @@ class Reconciler:
         """Effects of the principal's tenant: its own, or all with the scope `effects.read`.
 
         Raises:
-            MisuseError: `by` is not a principal.
+            MisuseError: `by` is not a principal, or an argument is not of its kind.
         """
         _require_principal(by)
-        found = await self._store.effects(tenant=by.tenant, states=states, limit=limit)
-        sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
-        return tuple(effect for effect in found if sees_all or by.subject in subjects_of(effect.subject))
+        wanted = members_of(EffectState, states)
+        if wanted is None:
+            raise MisuseError("states= is a tuple of EffectState.")
+        if not is_limit(limit):
+            raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
+        found = await self._store.effects(tenant=by.tenant, states=wanted, limit=limit, subject=_whose(by))
+        return tuple(effect for effect in found if isinstance(effect, Effect))
+
+    @paying
+    async def broken_effects(self, *, by: Principal, limit: int = 100) -> tuple[BrokenEffect, ...]:
+        """Rows that cannot be read any more, among the newest effects that `effects` would list.
+
+        Raises:
+            MisuseError: `by` is not a principal, or an argument is not of its kind.
+        """
+        _require_principal(by)
+        if not is_limit(limit):
+            raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
+        found = await self._store.effects(tenant=by.tenant, states=tuple(EffectState), limit=limit, subject=_whose(by))
+        return tuple(effect for effect in found if isinstance(effect, BrokenEffect))
 
     def quiet_end(self, effect: Effect) -> datetime | None:
         """From when on "absent" can be believed; None while the attempt may still be going on."""
@@ -285,7 +305,7 @@ class Reconciler:
         return await asyncio.gather(*(look(effect) for effect in await self._due.batch()))
 
     def _may_be_taken_over(self, effect: Effect) -> bool:
-        return not self._is_ours_and_running(effect)
+        return not self._performing.is_performing(effect)
 
     def _can_look(self, effect: Effect) -> bool:
         """Whether this process has the tool and its probe; if not, somebody else has, and its looks are not ours."""
@@ -386,103 +406,29 @@ class Reconciler:
             pause = min(max(pause, (quiet - looked_at + timedelta(milliseconds=1)).total_seconds()), 300.0)
         return pause
 
-    async def _measure(self) -> None:
-        unknown = await self._store.effects(tenant=None, states=(EffectState.UNKNOWN,), limit=1000)
+    async def _measure(self) -> datetime:
+        """Say how many wait for somebody; when that was."""
+        unknown = await self._store.unknown_effects()
         now = await self._store.now()
-        oldest = max(((now - effect.updated_at).total_seconds() for effect in unknown), default=0.0)
-        self._meter.effects_unknown(len(unknown), max(0.0, oldest))
+        oldest = (now - unknown.oldest_at).total_seconds() if unknown.oldest_at is not None else 0.0
+        self._meter.effects_unknown(unknown.count, max(0.0, oldest))
         self._meter.approvals_pending(await self._store.pending_count())
+        return now
 
 
 def _truth(value: Truth | str) -> Truth:
     """One of the two words; a slip of the pen must never become the other one."""
-    try:
-        return Truth(value)
-    except ValueError:
-        pass
+    if (truth := member_of(Truth, value)) is not None:
+        return truth
     raise MisuseError("truth= is 'committed' or 'absent'.")
 
 
-class _Queue(Generic[Row]):
-    """Rows of one kind that wait for this process. The store lists the oldest first; what failed here comes last.
-
-    Rows that are not wanted, and those that fail for ever, stay in the store's list: the list is read further until a
-    batch of others is found. Owners take turns, so that one with many rows does not push another's out of the batch.
-    """
-
-    def __init__(
-        self,
-        listed: Callable[[int], Awaitable[tuple[Row, ...]]],
-        name: Callable[[Row], Hashable],
-        whose: Callable[[Row], str],
-        *,
-        is_wanted: Callable[[Row], bool] = lambda row: True,
-    ) -> None:
-        self._listed = listed
-        self._name = name
-        self._whose = whose
-        self._is_wanted = is_wanted
-        self._failed: set[Hashable] = set()
-
-    async def batch(self) -> list[Row]:
-        limit = _LISTED
-        while True:
-            found = await self._listed(limit)
-            wanted = [row for row in found if self._wants(row)]
-            fresh = [row for row in wanted if self._name(row) not in self._failed]
-            if is_all := len(found) < limit:
-                self._failed.intersection_update([self._name(row) for row in wanted])
-            if is_all or len(fresh) >= _BATCH:
-                again = [row for row in wanted if self._name(row) in self._failed]
-                return [*self._in_turns(fresh), *again][:_BATCH]
-            limit *= 4
-
-    def past_faults(self, row: Row) -> _PastFaults:
-        """A block that ends quietly if the row makes it fail; the row then comes last."""
-        return _PastFaults(lambda: self.put_last(row))
-
-    def put_last(self, row: Row) -> None:
-        self._failed.add(self._name(row))
-
-    def _wants(self, row: Row) -> bool:
-        try:
-            return self._is_wanted(row)
-        except Exception as fault:
-            _log.warning("a row was left alone", extra=told(fault))
-            return False
-
-    def _in_turns(self, rows: list[Row]) -> list[Row]:
-        turns: Counter[str] = Counter()
-        ranked: list[tuple[int, Row]] = []
-        for row in rows:
-            whose = self._whose(row)
-            ranked.append((turns[whose], row))
-            turns[whose] += 1
-        return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
-
-
-class _PastFaults:
-    def __init__(self, put_last: Callable[[], None]) -> None:
-        self._put_last = put_last
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: object) -> bool:
-        if not isinstance(fault, Exception):
-            return False
-        self._put_last()
-        _log.warning("a row could not be looked after", extra=told(fault))
-        return True
-
-
-async def _noted(work: Coroutine[Any, Any, Value], faults: list[Exception], otherwise: Value) -> Value:
-    """One part of a round, whose fault waits until the others are done."""
-    try:
-        return await work
-    except Exception as fault:
-        faults.append(fault)
-        return otherwise
+def _instant(value: object) -> datetime:
+    """An exact instant in a zone of the standard library; a foreign one would be asked for its offset."""
+    if type(value) is datetime and (type(value.tzinfo) is timezone or type(value.tzinfo) is ZoneInfo):
+        with suppress(OverflowError):  # the first and last hours there are
+            return value.astimezone(UTC)
+    raise MisuseError("looked_at= is a datetime that knows its zone.")
 
 
 def _row_name(effect: Effect) -> Hashable:
@@ -491,6 +437,12 @@ def _row_name(effect: Effect) -> Hashable:
 
 def _tenant_of(effect: Effect) -> str:
     return effect.tenant
+
+
+def _whose(by: Principal) -> str | None:
+    """Whose effects a principal may see: everybody's with the scope for it, otherwise its own."""
+    sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
+    return None if sees_all else by.subject
 
 
 def _require_principal(by: object) -> None:

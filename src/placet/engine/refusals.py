@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from placet.engine import replies
 from placet.engine.chronicle import Chronicle
 from placet.engine.session import Session
-from placet.engine.settings import GateSettings
+from placet.engine.steps import Steps
 from placet.errors import InvalidProposal, PlacetError, ProtocolRejected, StoreError
 from placet.model.audit import AuditEvent, AuditOutcome
 from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Decision
-from placet.model.identifiers import CallId, PolicyVersion
-from placet.model.ledger import Halted, NotYourRun, OverBudget, Recorded, Step
+from placet.model.identifiers import CallId
+from placet.model.ledger import NotYourRun, OverBudget, RecordAnswer, Recorded, Stopped, ToolClosed
 from placet.model.outcome import Outcome, Refused
 from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
-from placet.ports.policy import PolicyEngine
 from placet.ports.store import Store
 
 
@@ -42,11 +41,10 @@ class Rejection:
 class Refusals:
     """The ends of the path that lie before the claim."""
 
-    def __init__(self, *, store: Store, chronicle: Chronicle, policy: PolicyEngine, settings: GateSettings) -> None:
+    def __init__(self, *, store: Store, chronicle: Chronicle, steps: Steps) -> None:
         self._store = store
         self._chronicle = chronicle
-        self._policy = policy
-        self._settings = settings
+        self._steps = steps
 
     async def refuse(
         self,
@@ -56,12 +54,25 @@ class Refusals:
         *,
         reasons: tuple[str, ...] = (),
         words: str | None = None,
+        retry_after_seconds: float | None = None,
     ) -> Refused:
         """A recorded refusal. It counts as a step of the run like every proposal."""
         facts = self._chronicle.of_call(call, decision)
         events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
+        denied = call.contract.name if code in _DENIALS else None
+        answer = await self._store.record(events, step=self._steps.of_call(call, decision), denies_tool=denied)
+        if isinstance(answer, ToolClosed):
+            return await self._closed(call, decision)
+        if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
+            await self._store.record(events)
+        return replies.refused_call(call, code, reasons=reasons, words=words, retry_after_seconds=retry_after_seconds)
+
+    async def _closed(self, call: Call, decision: Decision | None) -> Refused:
+        """The tool was refused too often in this run. Asking for it again is a step all the same."""
+        facts = self._chronicle.of_call(call, decision)
+        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail="tool_closed")
         await self.record_step(events, call, decision)
-        return replies.refused_call(call, code, reasons=reasons, words=words)
+        return replies.refused_call(call, "tool_closed")
 
     async def unavailable(self, call: Call, reason: str) -> Refused:
         """placet itself failed before anything was sent. It is on record if the store still takes it."""
@@ -108,14 +119,17 @@ class Refusals:
 
     async def invalid_together(self, rejections: Sequence[Rejection], session: Session) -> list[Outcome]:
         """The rejections of one submission, recorded in one commit and counted as one step, that of the first."""
-        events = tuple(event for rejection in rejections for event in self._rejected(rejection, session))
-        code = "budget_exhausted"
         reasons: tuple[str, ...] = ()
         try:
-            if await self._record_rejection(events, session, rejections[0].call_id):
-                return [
-                    replies.invalid(each.error, call_id=each.call_id, contract=each.contract) for each in rejections
-                ]
+            match await self._record_rejections(rejections, session):
+                case OverBudget():
+                    code = "budget_exhausted"
+                case ToolClosed():
+                    code = "tool_closed"
+                case _:
+                    return [
+                        replies.invalid(each.error, call_id=each.call_id, contract=each.contract) for each in rejections
+                    ]
         except PlacetError as fault:
             code, reasons = "boundary_unavailable", (fault.code,)
         return [
@@ -123,7 +137,7 @@ class Refusals:
             for each in rejections
         ]
 
-    def _rejected(self, rejection: Rejection, session: Session) -> tuple[AuditEvent, ...]:
+    def _rejected(self, rejection: Rejection, session: Session, detail: str | None = None) -> tuple[AuditEvent, ...]:
         error = rejection.error
         error_type = (
             error.error_type
@@ -139,55 +153,49 @@ class Refusals:
             contract=rejection.contract,
         )
         return self._chronicle.pair(
-            facts, AuditOutcome.VALIDATION, attempt=rejection.attempt, detail=error.code, error_type=error_type
+            facts,
+            AuditOutcome.VALIDATION,
+            attempt=rejection.attempt,
+            detail=detail or error.code,
+            error_type=error_type,
         )
 
-    async def _record_rejection(self, events: tuple[AuditEvent, ...], session: Session, call_id: CallId) -> bool:
-        """Record, and count the step: a malformed proposal is a proposal. False if the run has no step left."""
-        principal = session.principal
-        if not is_principal(principal):
-            await self._store.record(events)
-            return True
-        step = Step(
-            tenant=principal.tenant,
-            run_id=session.run_id,
-            call_id=call_id,
-            subject=principal.identity,
-            policy_version=_version(self._policy),
-            max_steps=self._settings.max_steps,
-        )
+    async def _record_rejections(self, rejections: Sequence[Rejection], session: Session) -> RecordAnswer:
+        """Record, and count the step: a malformed proposal is a proposal. Whatever the answer, they are on record."""
+        events = tuple(event for rejection in rejections for event in self._rejected(rejection, session))
+        first = rejections[0]
+        if not is_principal(session.principal):
+            return await self._store.record(events)
+        step = self._steps.of_rejected(session.principal, session.run_id, first.call_id)
+        tool = first.contract.name if first.contract is not None else None
         try:
-            answer = await self._store.record(events, step=step)
+            answer = await self._store.record(events, step=step, denies_tool=tool)
+            if isinstance(answer, ToolClosed):
+                await self._store.record(self._rejected(first, session, detail="tool_closed"), step=step)
+                return answer
         except StoreError:
             raise
         except PlacetError:  # the clock failed; the events stand without it
             answer = NotYourRun()
         if not isinstance(answer, Recorded):
             await self._store.record(events)
-        return not isinstance(answer, OverBudget)
+        return answer
 
     async def record_step(self, events: tuple[AuditEvent, ...], call: Call, decision: Decision | None) -> None:
-        version = decision.policy_version if decision is not None else _version(self._policy)
-        step = Step(
-            tenant=call.principal.tenant,
-            run_id=call.run_id,
-            call_id=call.reply_to,
-            subject=call.principal.identity,
-            policy_version=version,
-            max_steps=self._settings.max_steps,
-        )
-        answer = await self._store.record(events, step=step)
+        answer = await self._store.record(events, step=self._steps.of_call(call, decision))
         if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
             await self._store.record(events)
 
-    async def step_refused(self, call: Call, answer: OverBudget | NotYourRun | Halted) -> Outcome:
-        """A run that is used up, somebody else's, or stopped. The refusal itself is always on record."""
+    async def step_refused(self, call: Call, answer: OverBudget | NotYourRun | Stopped | ToolClosed) -> Outcome:
+        """A run used up, somebody else's or stopped, or a tool closed to it. The refusal itself is always on record."""
         match answer:
+            case ToolClosed():
+                return await self._closed(call, None)
             case OverBudget():
                 code = "budget_exhausted"
             case NotYourRun():
                 code = "not_your_run"
-            case Halted():
+            case Stopped():
                 code = "stopped"
         facts = self._chronicle.of_call(call, None)
         events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
@@ -195,16 +203,10 @@ class Refusals:
         return replies.refused_call(call, code)
 
 
-def _version(policy: PolicyEngine) -> PolicyVersion:
-    try:
-        version: object = policy.version
-    except BaseException:  # a made-up cancellation included: nothing is waited for here
-        version = None
-    return PolicyVersion(version if type(version) is str and 0 < len(version) <= 200 else "unavailable")
-
-
 def _label(contract: Contract | None) -> str:
     return contract.name if contract is not None else UNKNOWN_TOOL_LABEL
 
 
+_DENIALS = frozenset({"denied", "approval_denied"})
+"""Refusals that say no to the wish itself; asking for the tool again and again is what the guard counts."""
 _INVALID_TYPES = {"unknown_tool": "UnknownTool", "unknown_tool_version": "UnknownTool"}

@@ -28,15 +28,19 @@ from placet.model.outcome import (
 )
 
 _REFUSALS = {
-    "denied": "Policy does not allow this call. Asking again will not help; tell the user.",
-    "approval_denied": "A person refused this call. Do not ask for it again; tell the user.",
-    "approval_suspect": "The approval on record does not hold. Nothing ran; an operator has to look at it.",
-    "operation_of_another": "This operation belongs to somebody else. Nothing ran.",
+    "denied": "Policy does not allow this call, so nothing ran. Asking again will not help; tell the user.",
+    "approval_denied": "A person refused this call, so nothing ran. Do not ask for it again; tell the user.",
+    "approval_suspect": "The approval on record does not hold, so nothing ran. Tell the user: an operator has to look.",
+    "operation_of_another": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
     "budget_exhausted": "This run has used its steps. Nothing ran; report what you have so far.",
     "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
-    "not_your_run": "There is no such run.",
+    "not_your_run": "There is no such run. Nothing ran; do not ask again in it, tell the user.",
     "stopped": "An operator has stopped this for now. Nothing ran; ask again later.",
     "capacity": "Earlier calls of this tool have not come back. Nothing ran; ask again later.",
+    "tool_closed": "This tool was refused too often in this run and is closed for the rest of it. Nothing ran; do not "
+    "ask for it again, in any variation; go on without it or tell the user.",
+    "circuit_open": "This tool has been failing and is left alone for a while. Nothing ran; ask again later.",
+    "too_many_running": "Too many calls of this tool are running. Nothing ran; ask again later.",
     "boundary_unavailable": "The call could not be decided or recorded, so nothing ran. Ask again later.",
 }
 
@@ -44,17 +48,22 @@ _REFUSALS = {
 def invalid(error: PlacetError, *, call_id: str, contract: Contract | None) -> Invalid:
     """For a proposal that made no call."""
     tool = contract.name if contract is not None else UNKNOWN_TOOL_LABEL
+    if isinstance(error, InvalidArguments) and error.reason == "turn_truncated":
+        message = "The answer was cut off before its end, so none of its calls ran. Ask again, and send less at once."
+        return Invalid(call_id=call_id, tool=tool, code=error.code, message=message, problems=error.problems)
     if isinstance(error, InvalidArguments):
         names = ", ".join(contract.argument_names) if contract is not None else ""
-        message = f"The arguments break the contract of {tool}. Correct the named members and ask again."
+        message = (
+            f"The arguments break the contract of {tool}, so nothing ran. Correct the named members and ask again."
+        )
         if any(problem == "extra_forbidden" for _, problem in error.problems):
             message += f" The accepted members are: {names or 'none'}."
         message += "".join(_choices(contract, error.problems)) if contract is not None else ""
         return Invalid(call_id=call_id, tool=tool, code=error.code, message=message, problems=error.problems)
     if isinstance(error, ProtocolRejected):
-        message = f"This is not a usable tool call: {error.reason}."
+        message = f"This is not a usable tool call, so nothing ran: {error.reason}. Write the call anew and ask again."
     else:
-        message = "There is no such tool here. Use only the tools you were given, by their exact names."
+        message = "There is no such tool here, so nothing ran. Use only the tools you were given, by their exact names."
     return Invalid(call_id=call_id, tool=tool, code=error.code, message=message)
 
 
@@ -66,6 +75,7 @@ def refused(
     reasons: tuple[str, ...] = (),
     words: str | None = None,
     call: Call | None = None,
+    retry_after_seconds: float | None = None,
 ) -> Refused:
     return Refused(
         call_id=call_id,
@@ -75,11 +85,27 @@ def refused(
         reasons=reasons,
         words=words,
         operation_key=call.operation_key if call is not None else None,
+        retry_after_seconds=retry_after_seconds,
     )
 
 
-def refused_call(call: Call, code: str, *, reasons: tuple[str, ...] = (), words: str | None = None) -> Refused:
-    return refused(code, call_id=call.reply_to, tool=call.contract.name, reasons=reasons, words=words, call=call)
+def refused_call(
+    call: Call,
+    code: str,
+    *,
+    reasons: tuple[str, ...] = (),
+    words: str | None = None,
+    retry_after_seconds: float | None = None,
+) -> Refused:
+    return refused(
+        code,
+        call_id=call.reply_to,
+        tool=call.contract.name,
+        reasons=reasons,
+        words=words,
+        call=call,
+        retry_after_seconds=retry_after_seconds,
+    )
 
 
 def awaiting(call: Call, approval: Approval) -> AwaitingApproval:
@@ -101,7 +127,7 @@ def succeeded(call: Call, result: JsonValue) -> Succeeded:
         call_id=call.reply_to,
         tool=call.contract.name,
         code="succeeded",
-        message="Done.",
+        message="Done. Use the result; do not ask for the same again.",
         operation_key=call.operation_key,
         result=result,
     )
@@ -120,9 +146,9 @@ def performed_without_result(call: Call, reason: str) -> Succeeded:
 
 
 def replayed(call: Call, result: JsonValue, *, unavailable: str | None) -> Replayed:
-    message = "It had been done before; this is the recorded result. Nothing ran again."
+    message = "It had been done before; this is the recorded result. Nothing ran again; use the result."
     if unavailable is not None:
-        message = "It had been done before; its result cannot be shown. Nothing ran again."
+        message = "It had been done before; its result cannot be shown. Nothing ran again; do not repeat it."
     return Replayed(
         call_id=call.reply_to,
         tool=call.contract.name,
@@ -139,7 +165,7 @@ def in_progress(call: Call) -> InProgress:
         call_id=call.reply_to,
         tool=call.contract.name,
         code="in_progress",
-        message="The same operation is running. Do not start it another way; ask again later for its result.",
+        message="The same operation is running already. Do not start it another way; ask again later for its result.",
         operation_key=call.operation_key,
     )
 
@@ -159,18 +185,19 @@ def timed_out(call: Call) -> TimedOut:
         call_id=call.reply_to,
         tool=call.contract.name,
         code="timed_out",
-        message="The tool did not answer in time. It only reads, so it may be asked again.",
+        message="The tool did not answer in time. It only reads, so nothing was changed; ask again if need be.",
         operation_key=call.operation_key,
     )
 
 
 def failed(call: Call, *, code: str, words: str | None = None, retry_after_seconds: float | None = None) -> Failed:
     sentence = {
-        "tool_rejected": "The tool refused the request and changed nothing.",
+        "tool_rejected": "The tool refused the request and changed nothing. Correct the request or tell the user.",
         "remote_busy": "The remote system was too busy and changed nothing. Ask again later.",
         "not_sent": "The request could not be sent, so nothing happened. Ask again later.",
-        "result_broken": "The tool's answer broke its contract and was withheld.",
-    }.get(code, "The tool failed; nothing was changed.")
+        "result_broken": "The tool's answer broke its contract and was withheld; nothing was changed. "
+        "Do not ask again; tell the user.",
+    }.get(code, "The tool failed; nothing was changed. Tell the user.")
     return Failed(
         call_id=call.reply_to,
         tool=call.contract.name,
@@ -197,7 +224,10 @@ def unknown(call: Call) -> Unknown:
 
 def not_run(*, call_id: str, tool: str) -> NotRun:
     return NotRun(
-        call_id=call_id, tool=tool, code="not_run", message="Another call of this batch stopped it before this one ran."
+        call_id=call_id,
+        tool=tool,
+        code="not_run",
+        message="Another call of this batch stopped it, so nothing ran. Ask again if it is still wanted.",
     )
 
 

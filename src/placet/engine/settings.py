@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
 from placet.errors import ConfigurationError
+from placet.model.exact import is_seconds
+
+_MAY_BE_NONE = ("max_waiting", "spare_processes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSettings:
-    """Every number is finite and positive.
+    """Every number is finite and positive; `max_waiting` and `spare_processes` may be 0.
 
     Attributes:
-        max_steps: proposals of one run, refused ones included, each call id once.
+        max_steps: proposals of one run, refused ones included; the same call under the same id counts once, and so does
+            a batch that is refused as a whole.
+        max_denials: refusals of one tool in one run, by policy, by its contract or by a person, after which the tool
+            is closed for the rest of the run.
         call_seconds: how long one submitted call may take in all, waiting and retries included, unless the caller
             says otherwise.
         lease_seconds: how long a dispatched effect is its owner's without a sign of life.
@@ -23,9 +28,13 @@ class GateSettings:
         recovery_seconds: how often stranded and unknown effects are looked after.
         max_probes: probes of one unknown effect before it is left to people.
         probe_seconds: deadline of one probe.
+        max_waiting: calls of one tool and tenant that may wait for room behind one another; 0 lets none wait.
+        max_processes: attempts of `process` handlers that run at once, of all tenants; more calls wait for room.
+        spare_processes: processes kept ready for them once the first was needed; each serves one attempt.
     """
 
     max_steps: int = 200
+    max_denials: int = 10
     call_seconds: float = 60.0
     lease_seconds: float = 30.0
     grace_seconds: float = 0.5
@@ -33,11 +42,17 @@ class GateSettings:
     recovery_seconds: float = 10.0
     max_probes: int = 20
     probe_seconds: float = 10.0
+    max_waiting: int = 256
+    max_processes: int = 8
+    spare_processes: int = 1
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+            if field.name in _MAY_BE_NONE and type(value) is int and value == 0:
+                continue
+            if not is_seconds(value):
                 raise ConfigurationError(f"The setting {field.name!r} is a finite number above zero.")
-        if type(self.max_steps) is not int or type(self.max_probes) is not int:
-            raise ConfigurationError("The settings 'max_steps' and 'max_probes' are whole numbers.")
+        for name in ("max_steps", "max_denials", "max_probes", "max_waiting", "max_processes", "spare_processes"):
+            if type(getattr(self, name)) is not int:
+                raise ConfigurationError(f"The setting {name!r} is a whole number.")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from placet.engine.desk import Desk
+from placet.engine.faults import told
 from placet.engine.gate import Gate
 from placet.engine.reconciler import Reconciler
 from placet.errors import MisuseError
+from placet.rules.redaction import safe_exception_name
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 Inner = TypeVar("Inner")
+_log = logging.getLogger("placet.loop")
 _ENDING_SECONDS = 5.0
 """How long what is still in the loop may take to end, once cancelled."""
 
@@ -27,9 +33,36 @@ class LoopThread:
         self._process = os.getpid()
         self._handing_over = threading.Lock()
         self._is_closed = False
+        self._has_stopped = False
+        self._waiting: set[Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="placet-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="placet-loop", daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        """Until it is stopped. A loop stops for an exit or interrupt that a task raised, which ends that task alone."""
+        while not (self._has_stopped or self._loop.is_closed()):
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as stop:
+                name = safe_exception_name(type(stop))
+                _log.warning("a task in the gate's loop raised %s", name, extra={"error_type": name})
+            except BaseException as fault:  # the loop itself is broken: it would fail again at once, and without end
+                _log.critical("the gate's loop has failed: %s", safe_exception_name(type(fault)), extra=told(fault))
+                self._give_up()
+                return
+
+    def _give_up(self) -> None:
+        """Nothing runs any more: those that wait are not left waiting, and nobody begins to."""
+        with self._handing_over:
+            self._has_stopped = True
+            waiting = tuple(self._waiting)
+        for future in waiting:
+            future.cancel()
+
+    def _stop(self) -> None:
+        self._has_stopped = True
+        self._loop.stop()
 
     @property
     def is_ours(self) -> bool:
@@ -46,10 +79,12 @@ class LoopThread:
             work.close()
             raise MisuseError("The gate belongs to another process: open a gate after the fork.")
         with self._handing_over:
-            if self._is_closed:
+            if self._is_closed or self._has_stopped:
                 work.close()
                 raise MisuseError("The gate is closed.", hint="Open another with placet.open.")
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._waiting.add(future)
+            future.add_done_callback(self._waiting.discard)
         try:
             return future.result()
         except BaseException:
@@ -64,10 +99,15 @@ class LoopThread:
             if self._is_closed:
                 return
             self._is_closed = True
+        if self._has_stopped:  # by a fault; nothing of the loop can be ended in it
+            self._thread.join()
+            with suppress(Exception):
+                self._loop.close()
+            return
         try:
             asyncio.run_coroutine_threadsafe(_end_everything(), self._loop).result()
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stop)
             self._thread.join()
             self._loop.close()
 
@@ -117,6 +157,7 @@ class SyncReconciler(_Carrier):
     recover = _carried(Reconciler.recover)
     settle_by_person = _carried(Reconciler.settle_by_person)
     effects = _carried(Reconciler.effects)
+    broken_effects = _carried(Reconciler.broken_effects)
 
 
 class SyncGate(_Carrier):

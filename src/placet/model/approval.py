@@ -24,7 +24,7 @@ class ApprovalState(StrEnum):
     REVOKED = "revoked"
 
 
-class Verdict(StrEnum):
+class ApprovalDecision(StrEnum):
     """The only two answers a person can give."""
 
     APPROVE = "approve"
@@ -86,7 +86,7 @@ class Answer:
         reason: the person's words; data for the proposer, never an instruction.
     """
 
-    verdict: Verdict
+    decision: ApprovalDecision
     decided_by: str
     decided_at: datetime
     expires_at: datetime

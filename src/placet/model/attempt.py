@@ -13,6 +13,17 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenResult:
+    """Stands for a returned value that broke its contract in the process that returned it, and stayed there.
+
+    Attributes:
+        reason: how it broke the contract, as that process says; a word to be held against those we know.
+    """
+
+    reason: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
     """The remote refused and changed nothing. `message` is model-safe, at most 500 characters."""
 
@@ -21,7 +32,14 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:
-    """Nothing left this process."""
+    """Nothing left this process.
+
+    Attributes:
+        is_handlers_word: the handler said so itself, which speaks of its remote; otherwise it was not called, or kept
+            back by us, and nothing is said of the remote.
+    """
+
+    is_handlers_word: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +56,9 @@ class Raised:
 
     Attributes:
         error_type: a safe name, never foreign text.
-        is_transient: a timeout or connection fault of its own.
     """
 
     error_type: str
-    is_transient: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,17 @@ class EventKind(StrEnum):
     APPROVAL_SUSPECT = "approval_suspect"
     DECISION_REFUSED = "decision_refused"
     EFFECT_RECONCILED = "effect_reconciled"
+    RECORD_ALTERED = "record_altered"
     RECONCILE_REFUSED = "reconcile_refused"
     OVERRIDE_DECLARED = "override_declared"
     STOPPED = "stopped"
     RESUMED = "resumed"
+    KEY_ROTATED = "key_rotated"
+    KEY_RETIRED = "key_retired"
+
+
+ALARMS = frozenset({EventKind.APPROVAL_SUSPECT, EventKind.RECORD_ALTERED})
+"""Kinds that say somebody altered a row; one of them is enough to wake somebody."""
 
 
 class AuditOutcome(StrEnum):
@@ -69,6 +76,7 @@ class AuditEvent:
         arguments_fingerprint, result_fingerprint: keyed, lossy; they correlate and decide nothing.
         decided_by: the person who decided the approval, from its own sign-in.
         detail: fixed code naming the rule or reason.
+        repaired: the arguments are not the proposed text as it stood, but what it says once its wrapping is undone.
         model_suggested: always true for a proposal: the wish was a model's, the leave was not.
         key_id: the key of the fingerprints.
     """
@@ -111,6 +119,7 @@ class AuditEvent:
     result_fingerprint: str | None = None
     duration_ms: float = 0.0
     model_suggested: bool = True
+    repaired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +131,16 @@ class ChainedEvent:
     body: bytes
     link: str
     key_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElidedEvents:
+    """Events of one chain, from `first` to `last`, of which only the last link is told."""
+
+    writer: WriterId
+    first: int
+    last: int
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

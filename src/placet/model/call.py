@@ -22,6 +22,7 @@ class Call:
         fingerprint: tool and arguments without the version, so that a redeploy never acts again.
         resource: what it acts on; None if the contract does not name it.
         is_recorded: whether the ledger holds it under its operation key. Reads without an explicit key run again.
+        is_repaired: whether the arguments are what the proposed text says once its wrapping is undone.
     """
 
     contract: Contract
@@ -38,3 +39,4 @@ class Call:
     operation_key: OperationKey
     resource: str | None
     is_recorded: bool
+    is_repaired: bool = False

@@ -57,10 +57,16 @@ class ApprovalMode(StrEnum):
 
 
 class Isolation(StrEnum):
-    """Where the handler runs. A thread cannot be killed at its deadline; a coroutine can be cancelled."""
+    """Where the handler runs. A coroutine can be cancelled at its deadline, a process killed, a thread neither."""
 
     ASYNC = "async"
     THREAD = "thread"
+    PROCESS = "process"
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether an attempt is known to stop by its deadline, even if nobody is left to see to it."""
+        return self is not Isolation.THREAD
 
 
 class TextRule(StrEnum):
@@ -72,6 +78,17 @@ class TextRule(StrEnum):
 
     GUARDED = "guarded"
     FREE = "free"
+
+
+class Repair(StrEnum):
+    """Wrapping of arguments that a contract lets be undone, one step of it, where the text as it stands is refused.
+
+    `double_encoded`: the arguments, or an object or array inside them, are written as text that holds their JSON.
+    `code_fence`: the arguments stand in a Markdown code fence.
+    """
+
+    DOUBLE_ENCODED = "double_encoded"
+    CODE_FENCE = "code_fence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +104,27 @@ class RetryPolicy:
     max_attempts: int = 3
     initial_delay_seconds: float = 0.25
     max_delay_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """When a tool that meets fault after fault is left alone for a while, by one tenant in one process.
+
+    Attributes:
+        faults: so many faults in a row open it, 1 to 1,000; any answer of the remote, a refusal too, begins anew.
+        within_seconds: how far apart the first and the last of them may lie.
+        open_seconds: how long nothing is let through then.
+        probes: calls let through after that, and needed to find the remote well, before all are; 1 to 100.
+    """
+
+    faults: int = 10
+    within_seconds: float = 60.0
+    open_seconds: float = 30.0
+    probes: int = 1
+
+
+DEFAULT_BREAKER = Breaker()
+DEFAULT_MAX_CONCURRENT = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +181,16 @@ class Contract:
         max_result_bytes: bound of the canonical result.
         max_depth: deepest nesting of arguments and result.
         resource: what the call acts on, e.g. `ticket:{ticket_id}`; None if it has no name.
-        redact: top-level arguments that even the approver sees masked.
+        max_concurrent: calls that one tenant may have running at once, in one process. Not in the digest.
+        breaker: when the tool is left alone after faults; None: never. Not in the digest.
+        redact: top-level arguments that even the approver sees redacted.
+        repair: wrapping of arguments that is undone before they are refused; none unless the contract says so.
         wide_fields: paths of integers beyond 2^53-1; `*` stands for any index or key.
         argument_names: top-level names the arguments may have.
         has_probe: whether a probe can tell what became of an unknown effect.
+        authored_schema: the arguments' schema as its author wrote it, where it was closed since; None for typed tools.
+            Not in the digest: it decides nothing.
+        open_members, open_result_members: where unknown members are let in, as pointers into the value.
         generic_executor_reason: why a shell-, SQL- or URL-like tool was let in; None for ordinary tools.
     """
 
@@ -164,6 +208,8 @@ class Contract:
     timeout_seconds: float
     retry: RetryPolicy
     remote: Remote
+    max_concurrent: int
+    breaker: Breaker | None
     operation_key: KeyTemplate | None
     resource: KeyTemplate | None
     purpose: str
@@ -177,3 +223,7 @@ class Contract:
     has_probe: bool
     generic_executor_reason: str | None
     digest: Digest
+    authored_schema: JsonObject | None = field(default=None, hash=False)
+    open_members: tuple[str, ...] = ()
+    open_result_members: tuple[str, ...] = ()
+    repair: frozenset[Repair] = frozenset()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf
+from sys import float_info
 
 from placet.errors import MisuseError
+from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 
 
@@ -37,7 +38,7 @@ class Requirement:
         if type(self.kind) is not RequirementKind:
             raise MisuseError("A requirement's kind is a RequirementKind.")
         for seconds in (self.lifetime_seconds, self.decide_within_seconds):
-            if type(seconds) not in (int, float) or not 0 < seconds < inf:
+            if not is_seconds(seconds, most=float_info.max):  # policy answers are held to less
                 raise MisuseError("A requirement's seconds are finite numbers above zero.")
 
 

@@ -25,14 +25,21 @@ from placet.model.identifiers import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One proposal counted against its run; the same call id counts once."""
+    """One proposal counted against its run; the same wish under the same call id counts once.
+
+    Attributes:
+        fingerprint: what was wished; a call id that is used again for something else is another step.
+        max_denials: refusals of one tool after which the run has no more to do with it.
+    """
 
     tenant: str
     run_id: RunId
     call_id: CallId
+    fingerprint: str
     subject: str
     policy_version: PolicyVersion
     max_steps: int
+    max_denials: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +199,15 @@ class NotYourRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halted:
+class Stopped:
     """An operator has stopped this tool, tenant, run or everything; nothing was written."""
 
     scope: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolClosed:
+    """The tool has been refused too often in this run; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +215,7 @@ class Voided:
     """The token was voided after a lost answer; the claim can never land."""
 
 
-ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Halted | Voided
+ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Stopped | ToolClosed | Voided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +249,7 @@ class Recorded:
     place: Place
 
 
-RecordAnswer = Recorded | OverBudget | NotYourRun | Halted
+RecordAnswer = Recorded | OverBudget | NotYourRun | Stopped | ToolClosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,14 @@ RETRYABLE_CODES = frozenset(
         "approval_required",
         "boundary_unavailable",
         "capacity",
+        "circuit_open",
         "in_progress",
         "not_run",
         "not_sent",
         "remote_busy",
         "stopped",
         "timed_out",
+        "too_many_running",
     }
 )
 
@@ -168,19 +170,23 @@ class Refused(_Outcome):
     reasons: tuple[str, ...] = ()
     words: str | None = None
     """What the person who denied it said; data, not an instruction."""
+    retry_after_seconds: float | None = None
+    """When it may be worth asking again, where that is known."""
 
     def as_data(self) -> JsonObject:
         data = _Outcome.as_data(self)
         data["reasons"] = list(self.reasons)
         if self.words is not None:
             data["reviewer_said"] = self.words
+        if self.retry_after_seconds is not None:
+            data["retry_after_seconds"] = self.retry_after_seconds
         return data
 
     def _raise(self) -> NoReturn:
         match self.code:
             case "budget_exhausted":
                 raise self._error(errors.BudgetExhausted)
-            case "boundary_unavailable" | "stopped" | "capacity":
+            case "boundary_unavailable" | "stopped" | "capacity" | "circuit_open" | "too_many_running":
                 raise self._error(errors.BoundaryUnavailable)
             case _:
                 raise self._error(errors.PermissionDenied)

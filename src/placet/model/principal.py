@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self, TypeGuard
 
 from placet.errors import MisuseError
+from placet.model.exact import items_of, member_of
 
 MAX_IDENTITY_CHARACTERS = 128
 DEFAULT_ENVIRONMENT = "production"
@@ -66,6 +67,12 @@ class Principal:
 
     def is_well_formed(self) -> bool:
         """Whether every identity in the chain of delegation has its exact type and length; runs no foreign method."""
+        try:
+            return self._is_sound_chain()
+        except AttributeError:  # made without its constructor, it lacks a field
+            return False
+
+    def _is_sound_chain(self) -> bool:
         link = self
         for _ in range(MAX_LINKS):
             if not link._is_sound_link():
@@ -113,8 +120,8 @@ class Principal:
         subject: str,
         *,
         tenant: str,
-        roles: Iterable[str] = (),
-        scopes: Iterable[str] = (),
+        roles: Collection[str] = (),
+        scopes: Collection[str] = (),
         environment: str = DEFAULT_ENVIRONMENT,
         on_behalf_of: Principal | None = None,
     ) -> Self:
@@ -123,7 +130,7 @@ class Principal:
             subject=subject,
             tenant=tenant,
             roles=_roles(roles),
-            scopes=frozenset(scopes),
+            scopes=_scopes(scopes),
             environment=environment,
             on_behalf_of=on_behalf_of,
             standing=Standing.AGENT,
@@ -135,8 +142,8 @@ class Principal:
         subject: str,
         *,
         tenant: str,
-        roles: Iterable[str] = (),
-        scopes: Iterable[str] = (),
+        roles: Collection[str] = (),
+        scopes: Collection[str] = (),
         environment: str = DEFAULT_ENVIRONMENT,
     ) -> Self:
         """A human who signed in; may decide approvals it is entitled to."""
@@ -144,7 +151,7 @@ class Principal:
             subject=subject,
             tenant=tenant,
             roles=_roles(roles),
-            scopes=frozenset(scopes),
+            scopes=_scopes(scopes),
             environment=environment,
             standing=Standing.PERSON,
         )
@@ -172,9 +179,18 @@ def is_identity(value: object) -> bool:
     return value.isascii() or not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
-def _roles(names: Iterable[str]) -> frozenset[Role]:
-    try:
-        return frozenset(Role(name) for name in names) or frozenset({Role.VIEWER})
-    except ValueError:
-        pass
-    raise MisuseError(f"Roles are {', '.join(role.value for role in Role)}.")
+def _scopes(names: Collection[str]) -> frozenset[str]:
+    found = items_of(names)
+    if found is not None and all(is_identity(name) for name in found):
+        return frozenset(found)
+    raise MisuseError(
+        "Scopes are a tuple, list or set of texts of 1 to 128 characters, such as ('ops.ticket.create',)."
+    )
+
+
+def _roles(names: Collection[str]) -> frozenset[Role]:
+    found = items_of(names)
+    roles = None if found is None else [member_of(Role, name) for name in found]
+    if roles is not None and None not in roles:
+        return frozenset(role for role in roles if role is not None) or frozenset({Role.VIEWER})
+    raise MisuseError(f"Roles are a tuple, list or set of {', '.join(role.value for role in Role)}.")

@@ -17,6 +17,7 @@ class Proposal:
         arguments: JSON text, or a plain dict of plain values.
         version: the contract version the proposer believes in; None accepts the registered one.
         attempt: number of the first attempt, for callers that count their own.
+        is_truncated: it comes from a turn that the model did not finish, so it may be the start of another call.
     """
 
     call_id: CallId
@@ -24,3 +25,4 @@ class Proposal:
     arguments: object = field(repr=False)
     version: str | None = None
     attempt: int = 1
+    is_truncated: bool = False

@@ -10,12 +10,15 @@ neither is. All instants a verb writes are the store's clock. Every verb may rai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
-from placet.model.effect import Effect, EffectState
+from placet.model.custody import KeyUse
+from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
@@ -37,6 +40,15 @@ Heard = Callable[[tuple[AuditEvent, ...]], None]
 on. The one exception is a commit whose own answer was lost: what it wrote is on record and is not announced."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSnapshot:
+    """Heads and events that belong together, by writer and sequence. The events are read as they are asked for."""
+
+    heads: tuple[ChainHead, ...]
+    count: int
+    events: Iterator[ChainedEvent]
+
+
 def nobody(events: tuple[AuditEvent, ...]) -> None:
     """For stores that nobody listens to."""
 
@@ -56,15 +68,24 @@ class Ledger(Protocol):
 
     async def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None: ...
 
-    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
-        """Newest change first; all tenants with None, for workers only."""
+    async def effects(
+        self, *, tenant: str | None, states: Sequence[EffectState], limit: int, subject: str | None = None
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        """Newest change first; all tenants with None, for workers only.
+
+        With a subject, only effects it has a part in: those it asked for, and those somebody asked for on its behalf.
+        """
+        ...
+
+    async def unknown_effects(self) -> UnknownEffects:
+        """Counted over all rows; for the gauges."""
         ...
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
         """Extend the leases of an owner's reads and dispatched effects, never a `send_by`; how many effects it has."""
         ...
 
-    async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
+    async def stranded(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
         """Dispatched effects whose lease is over."""
         ...
 
@@ -72,7 +93,7 @@ class Ledger(Protocol):
         """Dispatched → unknown, if the lease is still over and the fence still the same."""
         ...
 
-    async def due_for_probe(self, *, limit: int) -> tuple[Effect, ...]:
+    async def due_for_probe(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
         """Unknown effects whose next probe is due."""
         ...
 
@@ -122,13 +143,16 @@ class Journal(Protocol):
         *,
         step: Step | None = None,
         starts_tool: str | None = None,
+        denies_tool: str | None = None,
         opens: OpenRead | None = None,
         closes: Place | None = None,
     ) -> RecordAnswer:
         """Make events (at least one) durable, in one transaction.
 
-        With a step, count it; before a tool starts, check stops. `opens`: the last event starts a read that its owner
-        will close; `closes`: the place of the started event whose read these events complete.
+        With a step, count it; before a tool starts, check stops. With `denies_tool`, count one more refusal of the
+        tool in the step's run; a person's denial is counted by `answer`. A tool that has been refused too often is
+        closed: it starts no more in that run, is asked for no more and denied no more. `opens`: the last event starts
+        a read that its owner will close; `closes`: the place of the started event whose read these events complete.
 
         Raises:
             StoreUnavailable: with the code READ_GIVEN_UP, the read to be closed has been completed already.
@@ -165,11 +189,31 @@ class Journal(Protocol):
 
     def heads(self) -> tuple[ChainHead, ...]: ...
 
+    def snapshot(self, *, tenant: str | None = None) -> AbstractContextManager[AuditSnapshot]:
+        """All of the audit at one moment; `tenant` says whose events are counted, not whose are given."""
+        ...
+
     @property
     def writer(self) -> WriterId: ...
 
 
-class Store(Ledger, Approvals, Journal, Protocol):
+class Custody(Protocol):
+    """Which keys the store was told of, and what depends on them."""
+
+    async def adopt_key(self, check: Mac, *, events: tuple[AuditEvent, ...]) -> None:
+        """From now on the store opens with this key's check alone, and every writer looks at its keys again first."""
+        ...
+
+    async def adopted_key(self) -> str:
+        """The id of the key that the store opens with."""
+        ...
+
+    async def key_uses(self) -> tuple[KeyUse, ...]:
+        """Counted over all rows, so it takes time; one for every key id that any row names."""
+        ...
+
+
+class Store(Ledger, Approvals, Journal, Custody, Protocol):
     """Ledger, approvals, runs and audit in one database."""
 
     @property

@@ -18,7 +18,7 @@ class Transport(Protocol):
     ) -> Report:
         """Run the call's own handler once.
 
-        `when_late` hears the report of an attempt that went on after its deadline, if it ever ends.
+        `when_late` hears the report of every attempt that went on after its end was reported, once it has ended.
         """
         ...
 

@@ -6,10 +6,10 @@ Source: DESIGN section 9; REQUIREMENTS B042 to B069, H015 to H026.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from placet.model.approval import Answer, Approval, ApprovalState, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Question
 from placet.model.call import Call
 from placet.model.decision import Ask, RequirementKind
 from placet.model.principal import Principal, Standing, subjects_of
@@ -45,6 +45,8 @@ class Misfit(StrEnum):
     EXPIRED = "expired"
     FROM_THE_FUTURE = "from_the_future"
     OTHER_DISPATCH = "other_dispatch"
+    NOT_ENTITLED = "not_entitled"
+    KEY_RETIRED = "key_retired"
 
     @property
     def is_alarm(self) -> bool:
@@ -59,17 +61,17 @@ class Misfit(StrEnum):
 
 def state_fits(approval: Approval) -> bool:
     """Whether the state is one that the answer on record, or its absence, can lead to."""
-    verdict = approval.answer.verdict if approval.answer is not None else None
+    decision = approval.answer.decision if approval.answer is not None else None
     is_spent = approval.state is ApprovalState.SPENT
-    return approval.state in _STATES_OF[verdict] and is_spent == (approval.spent_at is not None)
+    return approval.state in _STATES_OF[decision] and is_spent == (approval.spent_at is not None)
 
 
-_STATES_OF: dict[Verdict | None, frozenset[ApprovalState]] = {
+_STATES_OF: dict[ApprovalDecision | None, frozenset[ApprovalState]] = {
     None: frozenset({ApprovalState.PENDING, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN}),
-    Verdict.APPROVE: frozenset(
+    ApprovalDecision.APPROVE: frozenset(
         {ApprovalState.APPROVED, ApprovalState.SPENT, ApprovalState.EXPIRED, ApprovalState.REVOKED}
     ),
-    Verdict.DENY: frozenset({ApprovalState.DENIED}),
+    ApprovalDecision.DENY: frozenset({ApprovalState.DENIED}),
 }
 
 
@@ -112,7 +114,7 @@ def signed_form(question: Question, answer: Answer) -> bytes:
         {
             "v": 1,
             "question": sha256_hex("placet/question/1", question_form(question)),
-            "verdict": answer.verdict.value,
+            "verdict": answer.decision.value,  # signed under this name, which is older than the glossary's
             "decided_by": answer.decided_by,
             "decided_at": instant_text(answer.decided_at),
             "expires_at": instant_text(answer.expires_at),
@@ -130,10 +132,16 @@ def misfit(approval: Approval, call: Call, ask: Ask, *, dispatch_number: int, no
     question, answer = approval.question, approval.answer
     if not _is_of_call(question, call, ask):
         return Misfit.OTHER_CALL
-    if answer is None or approval.state is not ApprovalState.APPROVED or answer.verdict is not Verdict.APPROVE:
+    if (
+        answer is None
+        or approval.state is not ApprovalState.APPROVED
+        or answer.decision is not ApprovalDecision.APPROVE
+    ):
         return Misfit.NOT_APPROVED
     if answer.digest_seen != call.argument_digest:
         return Misfit.OTHER_CALL
+    if not are_duties_apart(question, answer.decided_by):
+        return Misfit.NOT_ENTITLED
     if answer.expires_at <= now:
         return Misfit.EXPIRED
     if answer.decided_at > now + timedelta(seconds=FUTURE_SKEW_SECONDS):
@@ -179,7 +187,8 @@ def is_overdue(approval: Approval, *, now: datetime) -> bool:
 def why_not_entitled(question: Question, person: Principal) -> str | None:
     """Why this principal may not decide the question; None if it may. Asked when deciding.
 
-    Separation of duty: a review is never given by the requester or anybody the requester acts for.
+    Whether its duties are apart is asked again when the approval is spent. Its scopes are not: they came with its
+    sign-in, and nothing here knows what somebody who is not signed in may do by now.
     """
     if person.standing is not Standing.PERSON:
         return "not_a_person"
@@ -187,11 +196,23 @@ def why_not_entitled(question: Question, person: Principal) -> str | None:
         return "other_environment"
     match question.requirement:
         case RequirementKind.CONFIRM:
-            return None if person.subject == question.on_behalf_of else "not_the_requesting_user"
+            return None if are_duties_apart(question, person.subject) else "not_the_requesting_user"
         case RequirementKind.REVIEW:
-            if person.subject in subjects_of(question.subject):
+            if not are_duties_apart(question, person.subject):
                 return "own_request"
             return None if DECIDE_SCOPE in person.scopes else "scope_missing"
+
+
+def are_duties_apart(question: Question, decider: str) -> bool:
+    """Whether somebody of this name may decide the question at all, whatever else it may do.
+
+    A confirmation is the requesting user's own; a review is never given by the requester or anybody it acts for.
+    """
+    match question.requirement:
+        case RequirementKind.CONFIRM:
+            return decider == question.on_behalf_of
+        case RequirementKind.REVIEW:
+            return decider not in subjects_of(question.subject)
 
 
 def on_behalf_of(principal: Principal) -> str | None:
@@ -206,4 +227,4 @@ def instant_text(instant: datetime) -> str:
     """UTC, microseconds, one spelling per instant. The instant must know its zone."""
     if instant.tzinfo is None:
         raise ValueError("an instant must know its zone")
-    return instant.isoformat(timespec="microseconds")
+    return instant.astimezone(UTC).isoformat(timespec="microseconds")

@@ -18,9 +18,17 @@ from typing import Any, Protocol
 
 import orjson
 
-from placet.errors import PlacetError
+from placet.errors import MisuseError, PlacetError
 from placet.model.approval import Mac
-from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, ChainHead, EventKind, Summary
+from placet.model.audit import (
+    AuditEvent,
+    AuditOutcome,
+    ChainedEvent,
+    ChainHead,
+    ElidedEvents,
+    EventKind,
+    Summary,
+)
 from placet.model.identifiers import WriterId
 from placet.rules.canonical import canonical_bytes
 
@@ -39,6 +47,10 @@ class Linker(Protocol):
 
     def is_authentic(self, message: bytes, mac: Mac) -> bool: ...
 
+    def knows(self, key_id: str) -> bool:
+        """Whether there is such a key at all; without it nobody can tell whether a MAC under it holds."""
+        ...
+
 
 def event_body(event: AuditEvent) -> bytes:
     """The event's byte form: JSON with sorted members and no absent ones."""
@@ -52,6 +64,8 @@ def event_body(event: AuditEvent) -> bytes:
         body["roles"] = list(event.roles)
     if event.reasons:
         body["reasons"] = list(event.reasons)
+    if event.repaired:
+        body["repaired"] = True
     if event.outcome is not None:
         body["outcome"] = event.outcome.value
     if event.decided_at is not None:
@@ -154,6 +168,26 @@ def heads_form(heads: Iterable[ChainHead]) -> bytes:
     return canonical_bytes({head.writer: [head.sequence, head.link] for head in heads})
 
 
+def operation_of(event: ChainedEvent) -> str | None:
+    """The fingerprint of the operation that an event is about."""
+    found = _body(event).get("operation")
+    return found if type(found) is str else None
+
+
+def place_in_time(event: ChainedEvent) -> tuple[str, str, int]:
+    """By the instant it was written at; what says none comes first."""
+    at = _body(event).get("at")
+    return at if type(at) is str else "", event.writer, event.sequence
+
+
+def _body(event: ChainedEvent) -> dict[str, Any]:
+    try:
+        body: object = orjson.loads(event.body)
+    except ValueError:
+        return {}
+    return body if type(body) is dict else {}
+
+
 # ---------------------------------------------------------------- verifying
 
 
@@ -195,46 +229,118 @@ def verify_chains(
         heads: read before the events. A chain in use may have grown beyond its head meanwhile.
         later_heads: reads the heads again, after the events, so that a chain that began meanwhile has one.
     """
-    known = {head.writer: head for head in heads}
-    remembered = _remembered(known.values(), anchors or {})
-    noted = {*remembered, *((head.writer, head.sequence) for head in known.values())}
-    breaks: list[Break] = [
-        Break(writer=head.writer, sequence=head.sequence, problem="head_altered")
-        for head in known.values()
-        if not linker.is_authentic(head_message(head), Mac(key_id=head.key_id, value=head.mac))
-    ]
-    ends: dict[WriterId, tuple[int, str]] = {}
-    open_attempts: dict[tuple[str, ...], int] = {}
-    links: dict[tuple[str, int], str] = {}
-    count = 0
-    broken: set[str] = set()
+    check = ChainCheck(heads, linker, anchors=anchors)
     for event in events:
-        count += 1
-        sequence, link = ends.get(event.writer, (0, GENESIS))
-        problem = _event_problem(event, expected=sequence + 1, previous=link, linker=linker)
-        if problem is not None and event.writer not in broken:
-            broken.add(event.writer)
-            breaks.append(Break(writer=event.writer, sequence=event.sequence, problem=problem))
-        ends[event.writer] = (event.sequence, event.link)
-        if (event.writer, event.sequence) in noted:
-            links[event.writer, event.sequence] = event.link
-        _pair(event, open_attempts)
-    begun = {head.writer: head for head in later_heads()} if later_heads is not None else {}
-    breaks.extend(_end_problems(known, begun, links, ends, linker))
-    breaks.extend(
-        Break(writer=writer, sequence=sequence, problem="history_missing")
-        for (writer, sequence), link in remembered.items()
-        if sequence > 0 and links.get((writer, sequence)) != link
-    )
-    unpaired = sum(1 for balance in open_attempts.values() if balance > 0)
-    return ChainReport(writers=len(set(ends) | set(known)), events=count, breaks=tuple(breaks), unpaired=unpaired)
+        check.see(event)
+    return check.report(later_heads=later_heads)
+
+
+class ChainCheck:
+    """Holds chains while their events go by, one at a time. What it keeps is bounded by heads and open attempts.
+
+    Only what is authentic is believed: an altered head names no history, an altered event makes no pair.
+    """
+
+    def __init__(
+        self, heads: Iterable[ChainHead], linker: Linker, *, anchors: dict[str, tuple[int, str]] | None = None
+    ) -> None:
+        self._linker = linker
+        given = tuple(heads)
+        altered = [head for head in given if not _is_sound(head, linker)]  # also one that its writer's next one hides
+        self._heads = {head.writer: head for head in given}
+        unsound = frozenset(altered)
+        sound = [head for head in self._heads.values() if head not in unsound]
+        self._remembered = _remembered(sound, sound_anchors(anchors))
+        self._noted = {*self._remembered, *((head.writer, head.sequence) for head in self._heads.values())}
+        self._breaks: list[Break] = [
+            Break(writer=head.writer, sequence=head.sequence, problem=_inauthentic("head_altered", head.key_id, linker))
+            for head in altered
+        ]
+        self._ends: dict[WriterId, tuple[int, str]] = {}
+        self._open_attempts: dict[tuple[str, ...], int] = {}
+        self._links: dict[tuple[str, int], str] = {}
+        self._broken: set[str] = set()
+        self._count = 0
+        self._points: dict[str, list[int]] = {}
+        for writer, sequence in self._remembered:
+            self._points.setdefault(writer, []).append(sequence)
+        self._passed_over: set[tuple[str, int]] = set()
+
+    @property
+    def heads(self) -> Mapping[WriterId, ChainHead]:
+        return self._heads
+
+    def is_noted(self, writer: str, sequence: int) -> bool:
+        """Whether a head, another chain's memory or an anchor names the link of this very place."""
+        return (writer, sequence) in self._noted
+
+    def see(self, event: ChainedEvent) -> str | None:
+        """The next event by writer and sequence; what is wrong with it, told once per chain."""
+        self._count += 1
+        sequence, link = self._ends.get(event.writer, (0, GENESIS))
+        problem = _event_problem(event, expected=sequence + 1, previous=link, linker=self._linker)
+        if problem is None:
+            _pair(event, self._open_attempts)
+        return self._went_on(event.writer, event.sequence, event.link, problem)
+
+    def pass_over(self, elided: ElidedEvents) -> str | None:
+        """Events of which only the last link is known. It is proven by what follows: an event, or the chain's head."""
+        sequence, _ = self._ends.get(elided.writer, (0, GENESIS))
+        problem = None
+        if elided.first != sequence + 1 or elided.last < elided.first:
+            problem = "events_missing" if elided.first > sequence + 1 else "order_changed"
+        within = range(elided.first, elided.last)
+        self._passed_over |= {
+            (elided.writer, point) for point in self._points.get(elided.writer, ()) if point in within
+        }
+        return self._went_on(elided.writer, elided.last, elided.link, problem)
+
+    @property
+    def passed_over(self) -> int:
+        """How many remembered places lie within elided events, where no link can be held against them."""
+        return len(self._passed_over)
+
+    def _went_on(self, writer: WriterId, sequence: int, link: str, problem: str | None) -> str | None:
+        self._ends[writer] = (sequence, link)
+        if (writer, sequence) in self._noted:
+            self._links[writer, sequence] = link
+        if problem is None or writer in self._broken:
+            return None
+        self._broken.add(writer)
+        self._breaks.append(Break(writer=writer, sequence=sequence, problem=problem))
+        return problem
+
+    def report(self, *, later_heads: Callable[[], Iterable[ChainHead]] | None = None) -> ChainReport:
+        begun = {head.writer: head for head in later_heads()} if later_heads is not None else {}
+        breaks = [*self._breaks, *_end_problems(self._heads, begun, self._links, self._ends, self._linker)]
+        breaks.extend(
+            Break(writer=writer, sequence=sequence, problem="history_missing")
+            for (writer, sequence), link in self._remembered.items()
+            if sequence > 0
+            and self._links.get((writer, sequence)) != link
+            and (writer, sequence) not in self._passed_over
+        )
+        unpaired = sum(1 for balance in self._open_attempts.values() if balance > 0)
+        writers = len(set(self._ends) | set(self._heads))
+        return ChainReport(writers=writers, events=self._count, breaks=tuple(breaks), unpaired=unpaired)
+
+
+def _is_sound(head: ChainHead, linker: Linker) -> bool:
+    return linker.is_authentic(head_message(head), Mac(key_id=head.key_id, value=head.mac))
 
 
 def _event_problem(event: ChainedEvent, *, expected: int, previous: str, linker: Linker) -> str | None:
     if event.sequence != expected:
         return "events_missing" if event.sequence > expected else "order_changed"
     message = chain_message(event.writer, event.sequence, previous, event.body)
-    return None if linker.is_authentic(message, Mac(key_id=event.key_id, value=event.link)) else "event_altered"
+    if linker.is_authentic(message, Mac(key_id=event.key_id, value=event.link)):
+        return None
+    return _inauthentic("event_altered", event.key_id, linker)
+
+
+def _inauthentic(problem: str, key_id: str, linker: Linker) -> str:
+    """Why a MAC does not hold. Under a key that is not there it was perhaps altered, and perhaps not."""
+    return problem if linker.knows(key_id) else "key_unknown"
 
 
 def _end_problems(
@@ -248,21 +354,39 @@ def _end_problems(
         if links.get((writer, head.sequence)) != head.link:
             yield Break(writer=writer, sequence=head.sequence, problem="tail_missing")
     for writer, (sequence, _) in ends.items():
-        head_now = heads.get(writer) or begun.get(writer)
+        head_now = begun.get(writer)
         is_sound = writer in heads or (
-            head_now is not None
-            and head_now.sequence >= sequence
-            and linker.is_authentic(head_message(head_now), Mac(key_id=head_now.key_id, value=head_now.mac))
+            head_now is not None and head_now.sequence >= sequence and _is_sound(head_now, linker)
         )
         if not is_sound:
             yield Break(writer=writer, sequence=sequence, problem="head_missing")
+
+
+def sound_anchors(anchors: dict[str, tuple[int, str]] | None) -> dict[str, tuple[int, str]]:
+    """Heads that were kept outside, of exact built-in types: what only looks equal to a link proves nothing.
+
+    Raises:
+        MisuseError: they are anything else.
+    """
+    if anchors is None:
+        return {}
+    if type(anchors) is dict and all(type(writer) is str and _is_anchor(head) for writer, head in anchors.items()):
+        return anchors
+    raise MisuseError("anchors= is a dict of writers, each with a tuple of a sequence and a link.")
+
+
+def _is_anchor(head: object) -> bool:
+    if type(head) is not tuple or len(head) != 2:
+        return False
+    sequence, link = head
+    return type(sequence) is int and sequence >= 0 and type(link) is str
 
 
 def _remembered(heads: Iterable[ChainHead], anchors: dict[str, tuple[int, str]]) -> dict[tuple[str, int], str]:
     memory = {(writer, sequence): link for writer, (sequence, link) in anchors.items()}
     for head in heads:
         try:
-            entries = json.loads(head.opened_after or b"{}")
+            entries = json.loads(head.opened_after)
             memory.update({(writer, sequence): link for writer, (sequence, link) in entries.items()})
         except (ValueError, TypeError, AttributeError):
             continue  # its MAC does not hold either, which is reported
@@ -276,15 +400,17 @@ def _pair(event: ChainedEvent, open_attempts: dict[tuple[str, ...], int]) -> Non
         if kind not in _WORDS:
             return
         key = (
-            body["tenant"],
-            body.get("run_id") or "",
-            body.get("call_id") or "",
+            str(body["tenant"]),  # text, whatever a holder of the key wrote
+            str(body.get("run_id") or ""),
+            str(body.get("call_id") or ""),
             str(body.get("attempt")),
             str(body["fence"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError):
         return
-    open_attempts[key] = open_attempts.get(key, 0) + (1 if kind == EventKind.STARTED else -1)
+    balance = open_attempts.pop(key, 0) + (1 if kind == EventKind.STARTED else -1)
+    if balance:  # a closed pair is forgotten, or memory would grow with the history
+        open_attempts[key] = balance
 
 
 # ---------------------------------------------------------------- values
@@ -369,6 +495,7 @@ _RULES: dict[str, Any] = {
     "result_fingerprint": _is_hash,
     "duration_ms": lambda value: type(value) is float and 0.0 <= value < float("inf"),
     "model_suggested": lambda value: type(value) is bool,
+    "repaired": lambda value: type(value) is bool,
 }
 _RULE_LIST = tuple(_RULES.items())
 _RULE_INDEXES = range(len(_RULE_LIST))

@@ -85,7 +85,7 @@ def readable(name: str) -> str:
         template, *values = json.loads(name)
         fields = iter(values)
         return re.sub(r"\{[a-zA-Z_][a-zA-Z0-9_]*\}", lambda _: str(next(fields)), template)
-    except (ValueError, TypeError, StopIteration, RuntimeError):
+    except (ValueError, TypeError, StopIteration, RecursionError):
         return name
 
 

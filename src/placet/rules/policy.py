@@ -18,6 +18,7 @@ from typing import TypeGuard
 from placet.model.call import Call
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Risk
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement, RequirementKind
+from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, Role
 from placet.rules.canonical import canonical_bytes, sha256_hex
@@ -41,6 +42,7 @@ _MILDEST_FIRST = (ALLOW, ASK, DENY)
 _ORDINARY = Requirement()
 _REASON = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _MAX_VERSION_CHARACTERS = 200
+_MAX_REASONS = 64
 LONGEST_REQUIREMENT_SECONDS = 366 * 86_400.0
 """How long a question may wait, and an approval stay usable, at most."""
 
@@ -84,8 +86,19 @@ def is_sound(answer: object) -> TypeGuard[Decision]:
     """Whether an engine's answer is a decision through and through. What is none is a deny; no method of it runs."""
     if type(answer) is not Allow and type(answer) is not Ask and type(answer) is not Deny:
         return False
+    try:
+        return _has_sound_fields(answer)
+    except AttributeError:  # made without its constructor, it lacks a field
+        return False
+
+
+def _has_sound_fields(answer: Decision) -> bool:
     version, reasons = answer.policy_version, answer.reasons
-    if type(version) is not str or not 0 < len(version) <= _MAX_VERSION_CHARACTERS or type(reasons) is not tuple:
+    if type(version) is not str or not 0 < len(version) <= _MAX_VERSION_CHARACTERS or not version.isprintable():
+        return False
+    if type(reasons) is not tuple:
+        return False
+    if len(reasons) > _MAX_REASONS:
         return False
     if not all(type(reason) is str and _REASON.fullmatch(reason) for reason in reasons):
         return False
@@ -97,7 +110,7 @@ def _is_requirement(value: object) -> bool:
         type(value) is Requirement
         and type(value.kind) is RequirementKind
         and all(
-            type(seconds) in (int, float) and 0 < seconds <= LONGEST_REQUIREMENT_SECONDS
+            is_seconds(seconds, most=LONGEST_REQUIREMENT_SECONDS)
             for seconds in (value.lifetime_seconds, value.decide_within_seconds)
         )
     )
@@ -121,7 +134,7 @@ def contract_word(
         return Deny(reasons=("tenant_not_allowed",), policy_version=version)
     if contract.approval is ApprovalMode.ALWAYS:
         return Ask(reasons=("contract_always_asks",), policy_version=version, requirement=requirement)
-    return Allow(reasons=(), policy_version=version, requirement=requirement)
+    return Allow(reasons=(), policy_version=version)
 
 
 def strictest(*decisions: Decision) -> Decision:

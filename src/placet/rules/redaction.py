@@ -439,33 +439,53 @@ def scrub_text(text: str) -> str:
     Covers `name=value` and `name: value` with secret names (bare, quoted, with escaped quotes, as a `--flag value`),
     Authorization and Cookie lines, bearer tokens, JWTs, well-known API keys, PEM private keys, passwords in URLs and
     query strings, Chinese mobile numbers and E.164 numbers. When in doubt it removes too much. Linear in the text.
+    What was scrubbed is scrubbed to itself.
 
     Source: REQUIREMENTS B150, B163-B165; CASES N07.
     """
+    for _ in range(
+        _MAX_ROUNDS
+    ):  # without one secret, what is left may read as another; mostly the second round is the last
+        clean = _scrubbed_once(text)
+        if clean == text:
+            break
+        text = clean
+    return text
+
+
+_MAX_ROUNDS: Final = 8
+
+
+def _scrubbed_once(text: str) -> str:
     lowered = text.lower()
+    if "begin " in lowered:
+        text = _PRIVATE_KEY.sub(REDACTED, text)
     if "://" in lowered:
         text = _URL.sub(_without_password, text)
+    # Names before all that has none: a bearer token or a query value would run on over the name of the next secret.
+    if any(word in lowered for word in _WORDS_IN_TEXT):
+        for pattern in _patterns_of_names():
+            text = pattern.sub(rf"\g<name>{REDACTED}", text)
     if "=" in lowered:
         text = _pattern_of_query().sub(rf"\g<1>{REDACTED}", text)
     if any(mark in lowered for mark in _KEY_MARKS):
         text = _pattern_of_keys().sub(REDACTED, text)
-    if any(word in lowered for word in _WORDS_IN_TEXT):
-        for pattern in _patterns_of_names():
-            text = pattern.sub(rf"\g<name>{REDACTED}", text)
     if _ELEVEN_DIGITS.search(lowered) or "+" in lowered:
         text = _pattern_of_numbers().sub(lambda match: match["keep"] or REDACTED, text)
     return text
 
 
 # Every quantifier below is possessive, bounded, or followed only by what cannot fail. A pattern that could fail after a
-# long run would start again one character later, and that is quadratic.
-_URL: Final = re.compile(r"://(?:(?!://)\S)*+")
+# long run would start again one character later, and that is quadratic. Of a group only what follows may be used: until
+# 3.11.5 CPython loses its place when a possessive group fails half-way (github.com/python/cpython/issues/106052).
+_URL: Final = re.compile(r"://(?:(?!://)\S)*")
 _PORT: Final = re.compile(r":\d{0,5}(?!\w)")
 _ELEVEN_DIGITS: Final = re.compile(r"1[3-9]\d[ -]?\d{4}[ -]?\d{4}")
-_WORDS_IN_TEXT: Final = tuple(
-    sorted({part for word in SECRET_WORDS for part in word.split("_")[-1:]} | (SECRET_PARTS - {"bearer"}))
+_WORDS_IN_TEXT: Final = tuple(sorted({part for word in SECRET_WORDS for part in word.split("_")[-1:]} | SECRET_PARTS))
+_KEY_MARKS: Final = ("bearer", "basic", "eyj", "sk", "rk", "pk", "gh", "github_pat_", "glpat-", "xox", "akia")
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.)*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 )
-_KEY_MARKS: Final = ("bearer", "basic", "eyj", "sk", "rk", "pk", "gh", "github_pat_", "glpat-", "xox", "akia", "begin ")
 _HEADERS: Final = frozenset(("authorization", "cookie"))  # their values have blanks and end with the line
 _QUERY_NAMES: Final = "key|sig|signature|code|auth|pass|session|sessionid|sid|x-amz-signature"
 
@@ -500,30 +520,40 @@ def _patterns_of_names() -> tuple[re.Pattern[str], ...]:
         re.escape(word).replace("_", r"[_\-. ]?") for word in sorted(SECRET_WORDS - _HEADERS, reverse=True)
     )
     parts = "|".join(sorted(SECRET_PARTS))
-    name = rf"(?:(?:{words})[\w.\-]{{0,64}}+|(?<![A-Za-z0-9])(?:{parts})(?![A-Za-z0-9]))"
-    gap = r"""(?:\\{0,16}+["'])?+[\])]?\s{0,16}+(?:=>|:=|[:=])\s{0,16}+"""
+    name = rf"(?:(?:{words})[\w.\-]{{0,64}}+|(?<![a-z0-9])(?:{parts}))"  # a gap or blanks follow
+    header = rf"(?:{'|'.join(sorted(_HEADERS))})[\w.\-]{{0,64}}+"
+    gap = r"""(?:\\{0,16}+["'])?[\])]?\s{0,16}+(?:=>|:=|[:=])\s{0,16}+"""
+    flag = rf"--(?:[a-z0-9]{{1,24}}-){{0,3}}{name}\s{{1,8}}+"
+    # A value ends where the next secret has its name: that name taken away, its value would be left standing.
+    inside = rf"(?!{name}{gap}|{header}{gap}|{flag})"
     quoted = (
-        r"""(?P<quote>\\{1,16}+["'])(?s:.)*?(?:(?<!\\)(?P=quote)|\Z)"""
-        r"""|"(?:[^"\\]|\\(?s:.|\Z))*+(?:"|\Z)"""
-        r"""|'(?:[^'\\]|\\(?s:.|\Z))*+(?:'|\Z)"""
+        r"""(?:(?P<quote>\\{1,16}+["'])(?s:.)*?(?:(?<!\\)(?P=quote)|\Z)"""
+        r"""|"[^"\\]*+(?:\\(?s:.|\Z)[^"\\]*+)*(?:"|\Z)"""
+        r"""|'[^'\\]*+(?:\\(?s:.|\Z)[^'\\]*+)*(?:'|\Z))"""
+        rf"""(?:{inside}[^\s&,;)\]}}"'\\])*"""
     )
-    group = r"[{\[][^}\]\r\n]*+[^\s&]*+"
-    bare = r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,8}+)?(?:[^\s&]|&(?![\w.%~\[\]\-]{1,64}+=))++"
+    placed = rf"{re.escape(REDACTED)}(?=[\s&,;)\]}}\"'\\]|\Z|{name}{gap}|{header}{gap}|{flag})"
+    group = rf"[{{\[](?:{inside}[^}}\]\r\n])*(?:{inside}[^\s&])*"
+    bare = (
+        r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,8}+)?"
+        rf"(?:{inside}(?:[^\s&]|&(?![\w.%~\[\]\-]{{1,64}}+=)))+"
+    )
     return (
-        re.compile(rf"(?i)(?P<name>(?:{'|'.join(_HEADERS)})[\w\-]{{0,64}}+{gap})(?:{quoted}|[^\r\n]++)"),
-        re.compile(rf"(?i)(?P<name>{name}{gap})(?:{quoted}|{group}|{bare})"),
-        re.compile(rf"(?i)(?P<name>--(?:[a-z0-9]{{1,24}}-){{0,3}}{name}\s{{1,8}}+)(?:{quoted}|(?!-)\S++)"),
+        re.compile(rf"(?i)(?P<name>{name}{gap})(?:{placed}|{quoted}|{group}|{bare})"),
+        re.compile(rf"(?i)(?P<name>{flag})(?:{placed}|{quoted}|(?!-)(?:{inside}\S)+)"),
+        re.compile(
+            rf"(?i)(?P<name>{header}{gap})(?:{re.escape(REDACTED)}(?=[,;)\]}}\"'\\\r\n]|\Z)|{quoted}|[^\r\n]++)"
+        ),
     )
 
 
 @cache
 def _pattern_of_keys() -> re.Pattern[str]:
     return re.compile(
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.)*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
-        r"|\b(?i:bearer)\s{1,8}+[^\s\"',;]++"
-        r"|\b[Bb]asic\s{1,8}+[A-Za-z0-9+/]{8,}+={0,2}+"
+        r"\b(?i:bearer)\s{1,8}+[^\s\"',;]++"
+        r"|\b[Bb]asic\s{1,8}+[A-Za-z0-9+/]{8,}+={0,2}+(?:\[REDACTED\])?"
         r"|(?<![A-Za-z0-9])(?:"
-        r"eyJ[\w\-]{8,}+(?:\.[\w\-]*+){0,4}+"
+        r"eyJ[\w\-]{8,}+(?:\.[\w\-]*+){0,4}"
         r"|[srp]k[-_][\w\-]{8,}+"
         r"|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w\-]{16,}+|xox[a-z]-[\w\-]{8,}+|AKIA[0-9A-Z]{16}"
         r")"
@@ -561,6 +591,11 @@ def safe_exception_name(exc_type: object) -> str:
     return _EXCEPTION_NAMES.get(id(exc_type)) or _EXCEPTION_NAMES.get(id(type(exc_type)), UNTRUSTED_EXCEPTION)
 
 
+def known_exception_name(name: str) -> str:
+    """The name another process gave an exception, if `safe_exception_name` could have; else `untrusted_exception`."""
+    return name if name in _EXCEPTION_NAMES.values() else UNTRUSTED_EXCEPTION
+
+
 # Showing text to people
 
 _NAMED_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -568,6 +603,7 @@ _NAMED_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _DRAWN_AS_NOTHING: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_INVISIBLE: Final = frozenset(("Cc", "Cf", "Zl", "Zp"))
 _BLANKS: Final = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _NOT_PLAIN: Final = re.compile(
     rf"(?P<blanks>[{_BLANKS}]{{9,}}+)|(?P<slash>\\)|(?P<marker>\[)(?=\d{{1,9}} blanks\])|[^\x20-\x7e]"
@@ -583,8 +619,13 @@ def escape_for_people(text: str) -> str:
     pretend to have been escaped. Letters of every script stay. For display only: what is signed and run is the text
     itself. Markup is not touched; a browser needs its own escaping on top.
 
+    Raises:
+        MisuseError: it is not text.
+
     Source: CASES F02; DESIGN section 9.
     """
+    if not issubclass(type(text), str):
+        raise errors.MisuseError("Only text can be shown to people as text.")
     return _NOT_PLAIN.sub(_shown, str.__str__(text))
 
 
@@ -598,6 +639,13 @@ def _shown(match: re.Match[str]) -> str:
     following = match.string[match.end() : match.end() + 1]
     mistakable = following and (following in "nrtu[\\" or _shown_character(following) != following)
     return r"\\" if mistakable else "\\"
+
+
+def has_invisible(text: str) -> bool:
+    """Whether a character of `text` is drawn as nothing or changes how others are drawn. Spaces are not counted."""
+    return any(
+        unicodedata.category(character) in _INVISIBLE or _DRAWN_AS_NOTHING.match(character) for character in text
+    )
 
 
 @lru_cache(maxsize=1024)

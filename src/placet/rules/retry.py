@@ -77,7 +77,7 @@ def retry_after_seconds(text: str | None, *, now: datetime) -> float | None:
         return min(float(text), LONGEST_RETRY_AFTER_SECONDS)
     try:
         instant = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError, OverflowError):
+    except Exception:  # a foreign parser of foreign text; what it raises differs between versions
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

@@ -67,11 +67,38 @@ class RecordingMeter:
     def committed(self, *, operations: int, seconds: float) -> None:
         self.heard.append(("committed", {"operations": operations, "seconds": seconds}))
 
-    def stray_threads(self, count: int) -> None:
-        self.heard.append(("stray_threads", {"count": count}))
+    def strays(self, *, tool: str, change: int) -> None:
+        self.heard.append(("strays", {"tool": tool, "change": change}))
+
+    def process_cut_short(self, *, tool: str, reason: str) -> None:
+        self.heard.append(("process_cut_short", {"tool": tool, "reason": reason}))
+
+    def calls_running(self, *, tool: str, change: int) -> None:
+        self.heard.append(("calls_running", {"tool": tool, "change": change}))
+
+    def call_without_room(self, *, tool: str, code: str) -> None:
+        self.heard.append(("call_without_room", {"tool": tool, "code": code}))
+
+    def breaker_changed(self, *, tool: str, state: str) -> None:
+        self.heard.append(("breaker_changed", {"tool": tool, "state": state}))
+
+    def breakers_open(self, *, tool: str, change: int) -> None:
+        self.heard.append(("breakers_open", {"tool": tool, "change": change}))
 
     def effects_unknown(self, count: int, oldest_seconds: float) -> None:
         self.heard.append(("effects_unknown", {"count": count, "oldest_seconds": oldest_seconds}))
 
+    def recovered(self, *, at_seconds: float) -> None:
+        self.heard.append(("recovered", {"at_seconds": at_seconds}))
+
+    def recovery_failed(self) -> None:
+        self.heard.append(("recovery_failed", {}))
+
+    def alarmed(self, *, kind: str) -> None:
+        self.heard.append(("alarmed", {"kind": kind}))
+
     def sink_failed(self, *, sink: str) -> None:
         self.heard.append(("sink_failed", {"sink": sink}))
+
+    def close(self) -> None:
+        self.heard.append(("close", {}))

@@ -82,7 +82,7 @@ async def test_a_look_costs_none(place: Place) -> None:
         before = commits_in_log(place.store)
 
         await gate.reconciler.recover()
-        await gate.store.heartbeat(gate._dispatcher._owner, lease_seconds=1.0)
+        await gate.store.heartbeat(gate._path._dispatcher._owner, lease_seconds=1.0)
         gate.verify_audit()
 
         assert commits_in_log(place.store) == before

@@ -475,6 +475,49 @@ async def test_a_fault_nobody_planned_for_keeps_nobody_waiting(tmp_path: Path, m
     await store.close()
 
 
+class Stubborn:
+    """A connection that cannot roll back."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, *bindings: Any) -> Any:
+        if statement == "ROLLBACK":
+            raise apsw.IOError()
+        return self._connection.execute(statement, *bindings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("rolls_back", [True, False])
+async def test_a_transaction_that_broke_keeps_no_other_process_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rolls_back: bool
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MILLISECONDS", 50)
+    keys, store = open_store(tmp_path / "placet.db")
+    _, other = open_store(tmp_path / "placet.db")
+    await store.record((an_event(),))
+    own = store._writer  # type: ignore[attr-defined]
+    if not rolls_back:
+        own._connection = Stubborn(own._connection)
+        own._tables._connection = own._connection
+
+    def broken(self: object, *anything: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer.Writer, "_run", broken)
+        with pytest.raises(StoreInDoubt):
+            await asyncio.wait_for(store.record((an_event(),)), 5)
+
+    assert isinstance(await asyncio.wait_for(other.record((an_event(),)), 5), Recorded)
+    assert isinstance(await asyncio.wait_for(store.record((an_event(),)), 5), Recorded)
+    assert bootstrap.verify_audit(store, keys).breaks == ()
+    await asyncio.wait_for(store.close(), 5)
+    await other.close()
+
+
 async def test_one_callers_fault_is_not_anothers(tmp_path: Path) -> None:
     keys, store = open_store(tmp_path / "placet.db")
     unknown = a_settlement((await claimed(store)).effect, tenant="nobody")

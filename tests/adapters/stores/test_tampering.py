@@ -16,7 +16,7 @@ from placet.adapters.stores.chain import ChainLinker
 from placet.bootstrap import open_existing_store, verify_audit
 from placet.engine.gate import Gate
 from placet.errors import DecisionRefused, StoreCorrupt
-from placet.model.effect import EffectState
+from placet.model.effect import BrokenEffect, EffectState
 from placet.model.outcome import AwaitingApproval, Outcome, Refused, Replayed, Succeeded
 from placet.rules.audit import verify_chains
 from tests.kill_points.actors import AGENT, PERSON, Place, approve, open_gate, proposal
@@ -205,7 +205,7 @@ PENDING_TAMPERINGS = {
     "made approved with an answer of its own": [
         MINE.format(
             "state = 'approved', signature = printf('%064d', 0), signature_key_id = question_key_id, answer ="
-            " json_object('verdict', 'approve', 'decided_by', 'mara', 'decided_at', '2026-01-01T00:00:00+00:00',"
+            " json_object('decision', 'approve', 'decided_by', 'mara', 'decided_at', '2026-01-01T00:00:00+00:00',"
             " 'expires_at', '2096-01-01T00:00:00+00:00', 'digest_seen', argument_digest, 'reason', '')"
         )
     ],
@@ -431,8 +431,13 @@ async def test_an_altered_result_is_not_shown_and_nothing_runs_again(place: Plac
 
         outcome = await ask(gate, "pay", order="o-1", call_id="call-3", amount=1)
 
-    assert type(outcome) is Replayed
-    assert (outcome.result, outcome.result_unavailable is not None) == (None, True)
+        assert type(outcome) is Replayed
+        assert (outcome.result, outcome.result_unavailable) == (None, "record_altered")
+        assert told(gate, "record_altered") == 1
+        sound = await ask(gate, "pay", order="o-2", call_id="call-4", amount=2)
+        assert type(sound) is Replayed and sound.result_unavailable is None
+        assert told(gate, "record_altered") == 1
+        assert gate.verify_audit().holds
     assert set(place.remote.effects().values()) == {1}
 
 
@@ -459,9 +464,12 @@ async def test_a_row_that_cannot_be_read_is_refused_with_a_code(place: Place, ch
             ("boundary_unavailable", ("store_unavailable",)),
             ("operation_of_another", ()),
         ]
-        if change != "state = 'done'":  # which no list asks for
-            with pytest.raises(StoreCorrupt):
-                await gate.store.effects(tenant=None, states=tuple(EffectState), limit=9)
+        for tenant in (None, "acme"):
+            for states in (tuple(EffectState), (EffectState.COMMITTED,)):
+                listed = await gate.store.effects(tenant=tenant, states=states, limit=9)
+                broken = [each.operation_key for each in listed if isinstance(each, BrokenEffect)]
+                assert (len(listed), len(broken)) == (2, 1)
+                assert "o-1" in broken[0]
     assert set(place.remote.effects().values()) == {1}
 
 

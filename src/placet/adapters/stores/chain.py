@@ -5,7 +5,7 @@ from __future__ import annotations
 from placet.model.approval import Mac
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.identifiers import WriterId
-from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.keys import KeyPurpose, Keys, KeyState
 from placet.rules.audit import GENESIS, chain_message, check_event, event_body, head_message
 
 
@@ -15,8 +15,20 @@ class ChainWriter:
     def __init__(self, keys: Keys, writer: WriterId, *, opened_after: bytes) -> None:
         self._keys = keys
         self._opened_after = opened_after
+        self._key_check: Mac | None = None
         self.writer = writer
         self._end = (0, GENESIS)
+
+    def noted(self, key_check: Mac) -> None:
+        """What the store says of its key, read in the transaction that will be linked.
+
+        While it says something new, keys are looked at again, until the key it names is the one that signs: after a
+        rotation is committed, nobody links with an older key for longer than its key file cannot be read.
+        """
+        if key_check != self._key_check:
+            self._keys.refresh()
+            if self._keys.current == key_check.key_id:
+                self._key_check = key_check
 
     def link(self, event: AuditEvent) -> ChainedEvent:
         """Check the event and give it the next place in the chain."""
@@ -60,3 +72,6 @@ class ChainLinker:
 
     def is_authentic(self, message: bytes, mac: Mac) -> bool:
         return self._keys.is_authentic(KeyPurpose.AUDIT_CHAIN, message, mac)
+
+    def knows(self, key_id: str) -> bool:
+        return self._keys.state_of(key_id) is not KeyState.UNKNOWN

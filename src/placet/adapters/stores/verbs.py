@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from placet.errors import READ_GIVEN_UP, NotFound, StoreUnavailable
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
-    Halted,
     Held,
     LostRead,
     MoveAnswer,
@@ -37,6 +36,8 @@ from placet.model.ledger import (
     SameAsk,
     Settlement,
     Step,
+    Stopped,
+    ToolClosed,
     Turn,
     Voided,
     run_scope,
@@ -62,6 +63,8 @@ class Tables(Protocol):
     def run(self, tenant: str, run_id: RunId) -> Run | None: ...
     def has_step(self, step: Step) -> bool: ...
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None: ...
+    def denials(self, tenant: str, run_id: RunId, tool: str) -> int: ...
+    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None: ...
     def stops(self) -> tuple[str, ...]: ...
     def add_stop(self, scope: str, at: datetime) -> None: ...
     def drop_stop(self, scope: str) -> None: ...
@@ -69,6 +72,7 @@ class Tables(Protocol):
     def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None: ...
     def close_read(self, place: Place) -> bool: ...
     def append(self, events: Iterable[AuditEvent]) -> Place: ...
+    def put_key_check(self, check: Mac) -> None: ...
 
 
 # ---------------------------------------------------------------- ledger
@@ -81,10 +85,12 @@ def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
         return answer  # not ours, or ours since an earlier try whose answer was lost
     if tables.is_voided(command.token):
         return Voided()
-    if scope := _halted(tables, command.tenant, command.tool, command.run_id):
-        return Halted(scope=scope)
+    if scope := _stopped_scope(tables, command.tenant, command.tool, command.run_id):
+        return Stopped(scope=scope)
     if (refusal := _step_refusal(tables, command.step)) is not None:
         return refusal
+    if command.spend is None and _is_closed(tables, command.step, command.tool):  # a person's leave is stronger
+        return ToolClosed()
     spent = _spendable(tables, command, now) if command.spend is not None else None
     if command.spend is not None and spent is None:
         return NotUsable()
@@ -105,7 +111,7 @@ def turn(tables: Tables, command: Turn, now: datetime) -> MoveAnswer:
     effect = _known(tables, command.tenant, command.operation_key)
     answer = transitions.apply_turn(effect, command, now=now)
     is_news = isinstance(answer, Moved) and answer.is_news
-    if is_news and (scope := _halted(tables, effect.tenant, effect.tool, effect.run_id)):
+    if is_news and (scope := _stopped_scope(tables, effect.tenant, effect.tool, effect.run_id)):
         return NotMoved(effect=effect, reason=f"stopped:{scope}")
     return _write(tables, answer, was=effect, events=command.events)
 
@@ -169,6 +175,8 @@ def ask(
 ) -> Approval | RecordAnswer:
     if (refusal := _step_refusal(tables, step)) is not None:
         return refusal
+    if _is_closed(tables, step, question.tool):
+        return ToolClosed()
     existing = tables.open_approval(same)
     _count(tables, step, now)
     if existing is not None:
@@ -185,9 +193,12 @@ def answer(tables: Tables, seen: Approval, given: Answer, signature: Mac, events
     approval = _known_approval(tables, seen)
     if approval.state is not ApprovalState.PENDING:
         return approval
-    state = ApprovalState.APPROVED if given.verdict is Verdict.APPROVE else ApprovalState.DENIED
+    state = ApprovalState.APPROVED if given.decision is ApprovalDecision.APPROVE else ApprovalState.DENIED
     decided = replace(approval, state=state, answer=given, signature=signature)
     tables.change_approval(decided, was=approval)
+    if state is ApprovalState.DENIED:
+        question = approval.question
+        tables.add_denial(question.tenant, question.run_id, question.tool)
     tables.append(events)
     return decided
 
@@ -212,16 +223,22 @@ def record(
     *,
     step: Step | None,
     starts_tool: str | None,
+    denies_tool: str | None,
     opens: OpenRead | None,
     closes: Place | None,
 ) -> RecordAnswer:
     """Events alone need no clock: they are recorded even while it fails."""
     if step is not None:
-        if starts_tool is not None and (scope := _halted(tables, step.tenant, starts_tool, step.run_id)):
-            return Halted(scope=scope)
+        if starts_tool is not None and (scope := _stopped_scope(tables, step.tenant, starts_tool, step.run_id)):
+            return Stopped(scope=scope)
         if (refusal := _step_refusal(tables, step)) is not None:
             return refusal
+        tool = starts_tool or denies_tool
+        if tool is not None and _is_closed(tables, step, tool):
+            return ToolClosed()
         _count(tables, step, now())
+        if denies_tool is not None:
+            tables.add_denial(step.tenant, step.run_id, denies_tool)
     if closes is not None and not tables.close_read(closes):
         raise StoreUnavailable("Recovery has given this read up and completed it.", code=READ_GIVEN_UP)
     place = tables.append(events)
@@ -246,6 +263,11 @@ def stop(tables: Tables, scope: str, events: tuple[AuditEvent, ...], now: dateti
 
 def resume(tables: Tables, scope: str, events: tuple[AuditEvent, ...]) -> None:
     tables.drop_stop(scope)
+    tables.append(events)
+
+
+def adopt_key(tables: Tables, check: Mac, events: tuple[AuditEvent, ...]) -> None:
+    tables.put_key_check(check)
     tables.append(events)
 
 
@@ -298,12 +320,16 @@ def _step_refusal(tables: Tables, step: Step) -> OverBudget | NotYourRun | None:
     return OverBudget() if run.steps >= run.max_steps and not tables.has_step(step) else None
 
 
+def _is_closed(tables: Tables, step: Step, tool: str) -> bool:
+    return tables.denials(step.tenant, step.run_id, tool) >= step.max_denials
+
+
 def _count(tables: Tables, step: Step, now: datetime) -> None:
     if not tables.has_step(step):
         tables.add_step(step, opened_at=now, is_first=tables.run(step.tenant, step.run_id) is None)
 
 
-def _halted(tables: Tables, tenant: str, tool: str, run_id: RunId) -> str | None:
+def _stopped_scope(tables: Tables, tenant: str, tool: str, run_id: RunId) -> str | None:
     scopes = tables.stops()
     if not scopes:
         return None

@@ -26,11 +26,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, TextIO
 
+from placet.errors import MisuseError
+from placet.model.exact import has_methods
 from placet.rules.redaction import STANDARD_KEYS, JsonSafe, KeyRules, plain_text, safe_exception_name, sanitise
 
 UNREADABLE_LOG_MESSAGE: Final = "[UNREADABLE_LOG_MESSAGE]"
 UNREADABLE_EXCEPTION: Final = "[UNREADABLE_EXCEPTION]"
 
+_HIGHEST_LEVEL: Final = 1_000
 _HANDLER_NAME: Final = "placet-json"
 _MAX_FRAMES: Final = 32
 _MAX_CAUSES: Final = 4
@@ -75,9 +78,18 @@ def configure(
 
     A second call changes stream and level and adds nothing. Other handlers of the logger stay.
 
+    Raises:
+        MisuseError: the level is no level, or another argument is not of its kind; nothing was changed.
+
     Source: REQUIREMENTS B157.
     """
     target = logging.getLogger("placet") if logger is None else logger
+    if not (_is_level(level) and issubclass(type(target), logging.Logger) and type(keys) is KeyRules):
+        raise MisuseError(
+            "configure_logging takes a level such as logging.INFO or 'INFO', a logger of logging, and KeyRules."
+        )
+    if not has_methods(stream, "write"):
+        raise MisuseError("configure_logging writes to a stream of text, such as sys.stderr.")
     with _configuring:
         for handler in target.handlers:
             # By name, not by class: after a reload of this module the class is another one.
@@ -93,7 +105,19 @@ def configure(
         target.propagate = False  # a handler further up would print the record as it is
 
 
+def _is_level(level: object) -> bool:
+    if type(level) is str:
+        return level in logging.getLevelNamesMapping()
+    return type(level) is int and 0 <= level <= _HIGHEST_LEVEL
+
+
 class _JsonHandler(logging.StreamHandler[TextIO]):
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except RecursionError:  # the standard one lets it out, and with it whatever a stream says
+            self.handleError(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # the standard one prints message and arguments
         try:
             sys.stderr.write("placet: a log line could not be written\n")

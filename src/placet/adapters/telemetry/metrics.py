@@ -5,6 +5,8 @@ Invariants:
   argument or text becomes one, so the number of series is known before the first call.
 - A value outside its set changes nothing: a name, which others choose, counts as `unknown`; a word of ours that does
   not exist, and a number that cannot be, raise ValueError before anything is counted.
+- What is counted begins at 0 when a meter is made, so that the first event is an increase and not a new series. What
+  has to be measured is not said at all before it was: a 0 would say that somebody had looked.
 - Importing this module registers nothing and does not import `prometheus_client`, which takes a tenth of a second.
 
 Source: REQUIREMENTS B169-B176, B182; CASES N04, N05.
@@ -14,24 +16,39 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.model.audit import AuditOutcome
+from placet.model.audit import ALARMS, AuditOutcome
 from placet.model.effect import EffectState
+from placet.rules.breaker import CircuitState
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Gauge, Metric
 
 UNKNOWN: Final = "unknown"
 OUTCOMES: Final = frozenset(outcome.value for outcome in AuditOutcome)
 DECISIONS: Final = frozenset(("allow", "deny", "ask"))
 STATES: Final = frozenset(state.value for state in EffectState)
+WITHOUT_ROOM: Final = frozenset(("capacity", "circuit_open", "too_many_running"))
+CUT_SHORT: Final = frozenset(("caller_left", "deadline", "died", "noise", "not_called"))
+ALARM_KINDS: Final = frozenset(kind.value for kind in ALARMS)
+BREAKER_STATES: Final = frozenset(state.value for state in CircuitState)
 SINKS: Final = frozenset(("log", "memory", "opentelemetry", "postgres", "webhook"))
 
 _CALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _COMMIT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _COMMIT_OPERATIONS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+_COUNTED: Final = {"decisions": DECISIONS, "effects_settled": STATES, "alarms": ALARM_KINDS}
+_COUNTED_BY_TOOL: Final = {
+    "processes_cut_short": CUT_SHORT,
+    "without_room": WITHOUT_ROOM,
+    "breaker_changes": BREAKER_STATES,
+}
+_HELD_BY_TOOL: Final = ("strays", "calls_running", "breakers_open")
+_MEASURED: Final = ("approvals_pending", "effects_unknown", "effects_unknown_oldest", "recovery_last_round")
 
 _registering = threading.Lock()
 
@@ -39,7 +56,8 @@ _registering = threading.Lock()
 class PrometheusMeter:
     """Fulfils `ports.meter.Meter`; one costs about a microsecond per number.
 
-    Meters on one registry share their collectors, each with its own set of tools and sinks.
+    Meters on one registry share their collectors, each with its own set of tools and sinks. What they say of how things
+    are now in their own gates adds up; numbers of the store are those of whoever measured last.
 
     Args:
         registry: where the collectors are registered, once.
@@ -54,12 +72,15 @@ class PrometheusMeter:
         self._sinks = SINKS | _closed("sinks", sinks)
         self._collectors = _collectors_of(registry)
         self._attempts: dict[str, dict[str, tuple[Callable[[], None], Callable[[float], None]]]] = {}
-        self._counted: dict[tuple[str, str], Callable[[], None]] = {}
+        self._counted: dict[tuple[str, ...], Callable[[], None]] = {}
+        self._gauges: dict[tuple[str, str], Gauge] = {}
+        self._held: Counter[tuple[str, str]] = Counter()
+        self._is_closed = False
+        self._begin_at_zero()
 
     def attempt_completed(self, *, tool: str, outcome: str, seconds: float) -> None:
         """Count one attempt and its duration, once, when it has completed."""
-        # The type comes first: a foreign subclass of `str` brings its own `__hash__` and `__eq__`.
-        known_tool = tool if type(tool) is str and tool in self._tools else UNKNOWN
+        known_tool = self._known(tool)
         known_outcome = _one_of(OUTCOMES, "outcome", outcome)
         duration = _seconds(seconds)
         try:
@@ -79,7 +100,8 @@ class PrometheusMeter:
 
     def approvals_pending(self, count: int) -> None:
         """Say how many approvals wait for a person now."""
-        self._collectors["approvals_pending"].set(_whole(count))
+        number = _whole(count)
+        self._measured("approvals_pending", number)
 
     def committed(self, *, operations: int, seconds: float) -> None:
         """Record one commit of the ledger: how many operations shared it and how long it took."""
@@ -87,32 +109,151 @@ class PrometheusMeter:
         self._collectors["commit_operations"].observe(size)
         self._collectors["commit_seconds"].observe(duration)
 
-    def stray_threads(self, count: int) -> None:
-        """Say how many handler threads outlived their deadline and still run in this process."""
-        self._collectors["stray_threads"].set(_whole(count))
+    def strays(self, *, tool: str, change: int) -> None:
+        """Say that so many more attempts of the tool, or fewer, go on past their end."""
+        self._change("strays", tool, change)
+
+    def process_cut_short(self, *, tool: str, reason: str) -> None:
+        """Count one attempt in a process of its own that ended without an answer in time, by why."""
+        known_reason = _one_of(CUT_SHORT, "reason", reason)
+        self._count("processes_cut_short", self._known(tool), known_reason)
+
+    def calls_running(self, *, tool: str, change: int) -> None:
+        """Say that so many more calls of the tool, or fewer, have a place to run in."""
+        self._change("calls_running", tool, change)
+
+    def call_without_room(self, *, tool: str, code: str) -> None:
+        """Count one call that was refused before anything was claimed, by the code of its refusal."""
+        known_code = _one_of(WITHOUT_ROOM, "code", code)
+        self._count("without_room", self._known(tool), known_code)
+
+    def breaker_changed(self, *, tool: str, state: str) -> None:
+        """Count one breaker that came to this state."""
+        known_state = _one_of(BREAKER_STATES, "state", state)
+        self._count("breaker_changes", self._known(tool), known_state)
+
+    def breakers_open(self, *, tool: str, change: int) -> None:
+        """Say that so many more breakers of the tool, one per tenant, or fewer, are open or half open."""
+        self._change("breakers_open", tool, change)
 
     def effects_unknown(self, count: int, oldest_seconds: float) -> None:
         """Say how many effects are unknown now, and the age of the oldest (0 if there is none)."""
         number, age = _whole(count), _seconds(oldest_seconds)
-        self._collectors["effects_unknown"].set(number)
-        self._collectors["effects_unknown_oldest"].set(age)
+        self._measured("effects_unknown", number)
+        self._measured("effects_unknown_oldest", age)
+
+    def recovered(self, *, at_seconds: float) -> None:
+        """Say when, in seconds since 1970, a round of recovery ended without a fault."""
+        instant = _seconds(at_seconds)
+        self._measured("recovery_last_round", instant)
+
+    def recovery_failed(self) -> None:
+        """Count one round of recovery that ended with a fault."""
+        self._collectors["recovery_failures"].inc()
+
+    def alarmed(self, *, kind: str) -> None:
+        """Count one row that somebody altered."""
+        self._count("alarms", _one_of(ALARM_KINDS, "kind", kind))
 
     def sink_failed(self, *, sink: str) -> None:
         """Count one event a sink did not take."""
         self._count("sink_failures", sink if type(sink) is str and sink in self._sinks else UNKNOWN)
 
-    def _count(self, collector: str, label: str) -> None:
-        try:
-            count = self._counted[collector, label]
-        except KeyError:
-            count = self._counted[collector, label] = self._collectors[collector].labels(label).inc
-        count()
+    def close(self) -> None:
+        """Take back what the gauges hold of this meter; they hear nothing of it any more. Counters stay and go on."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for series, held in self._held.items():
+            self._gauges[series].dec(held)
+        for collector in _MEASURED:
+            self._collectors[collector].forget(self)
+
+    def _begin_at_zero(self) -> None:
+        for collector, words in _COUNTED.items():
+            for word in words:
+                self._counter(collector, word)
+        for sink in (*self._sinks, UNKNOWN):
+            self._counter("sink_failures", sink)
+        for tool in (*self._tools, UNKNOWN):
+            for outcome in OUTCOMES:
+                self._collectors["calls"].labels(tool, outcome)
+            for collector, words in _COUNTED_BY_TOOL.items():
+                for word in words:
+                    self._counter(collector, tool, word)
+            for collector in _HELD_BY_TOOL:
+                self._gauges[collector, tool] = self._collectors[collector].labels(tool)
+
+    def _known(self, tool: str) -> str:
+        # The type comes first: a foreign subclass of `str` brings its own `__hash__` and `__eq__`.
+        return tool if type(tool) is str and tool in self._tools else UNKNOWN
+
+    def _change(self, collector: str, tool: str, change: int) -> None:
+        amount = _whole(abs(change)) if type(change) is int else _whole(change)
+        series = collector, self._known(tool)
+        if self._is_closed:
+            return
+        signed = amount if change > 0 else -amount
+        self._gauges[series].inc(signed)
+        self._held[series] += signed
+
+    def _measured(self, collector: str, value: float) -> None:
+        if not self._is_closed:
+            self._collectors[collector].set(value, by=self)
+
+    def _count(self, *series: str) -> None:
+        self._counted[series]()
+
+    def _counter(self, collector: str, *labels: str) -> None:
+        """Make a series, at 0; its labels are known, so that counting finds it made."""
+        self._counted[(collector, *labels)] = self._collectors[collector].labels(*labels).inc
 
     def _attempt_of(self, tool: str, outcome: str) -> tuple[Callable[[], None], Callable[[float], None]]:
         count = self._collectors["calls"].labels(tool, outcome).inc
         observe = self._collectors["call_seconds"].labels(tool, outcome).observe
         self._attempts.setdefault(tool, {})[outcome] = (count, observe)
         return count, observe
+
+
+class _Measured:
+    """A gauge without labels that is on no page until somebody has measured it, nor after whoever did so last ended.
+
+    With several processes the page takes the newest number of any that lives, whether its gate is open or not.
+    """
+
+    def __init__(self, name: str, help_text: str) -> None:
+        self._name = name
+        self._help_text = help_text
+        self._lock = threading.Lock()
+        self._gauge: Gauge | None = None
+        self._by: object = None
+
+    def set(self, value: float, *, by: object) -> None:
+        with self._lock:
+            if self._gauge is None:
+                self._gauge = self._made()
+            self._gauge.set(value)
+            self._by = by
+
+    def forget(self, by: object) -> None:
+        """Say nothing more, if it was this one who measured last."""
+        with self._lock:
+            if self._by is by:
+                self._gauge = self._by = None
+
+    def describe(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        return (GaugeMetricFamily(self._name, self._help_text),)
+
+    def collect(self) -> Iterable[Metric]:
+        gauge = self._gauge
+        return () if gauge is None else gauge.collect()
+
+    def _made(self) -> Gauge:
+        from prometheus_client import Gauge
+
+        return Gauge(self._name, self._help_text, registry=None, multiprocess_mode="livemostrecent")
 
 
 def _collectors_of(registry: CollectorRegistry) -> dict[str, Any]:
@@ -129,14 +270,20 @@ def _collectors_of(registry: CollectorRegistry) -> dict[str, Any]:
 
 
 def _register(registry: CollectorRegistry) -> dict[str, Any]:
-    from prometheus_client import Counter, Gauge, Histogram
+    from prometheus_client import Counter as CounterMetric
+    from prometheus_client import Gauge, Histogram
 
-    def counter(name: str, help_text: str, *labels: str) -> Counter:
-        return Counter(name, help_text, labels, registry=registry)
+    def measured(name: str, help_text: str) -> _Measured:
+        collector = _Measured(name, help_text)
+        registry.register(collector)
+        return collector
 
-    def gauge(name: str, help_text: str, several_processes: Any) -> Gauge:
+    def counter(name: str, help_text: str, *labels: str) -> CounterMetric:
+        return CounterMetric(name, help_text, labels, registry=registry)
+
+    def by_tool(name: str, help_text: str) -> Gauge:
         # With several processes the default mode labels every series with a process id.
-        return Gauge(name, help_text, registry=registry, multiprocess_mode=several_processes)
+        return Gauge(name, help_text, ("tool",), registry=registry, multiprocess_mode="livesum")
 
     def histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(name, help_text, labels, registry=registry, buckets=buckets)
@@ -148,18 +295,35 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
         ),
         "decisions": counter("placet_decisions_total", "Answers of the policy.", "decision"),
         "effects_settled": counter("placet_effects_settled_total", "Effects that came to a state.", "state"),
-        "approvals_pending": gauge("placet_approvals_pending", "Approvals waiting for a person.", "livemostrecent"),
+        "approvals_pending": measured("placet_approvals_pending", "Approvals waiting for a person."),
         "commit_operations": histogram(
             "placet_ledger_commit_operations", "Operations in one commit of the ledger.", _COMMIT_OPERATIONS
         ),
         "commit_seconds": histogram(
             "placet_ledger_commit_seconds", "Duration of one commit of the ledger.", _COMMIT_SECONDS
         ),
-        "stray_threads": gauge("placet_stray_threads", "Handler threads running past their deadline.", "livesum"),
-        "effects_unknown": gauge("placet_effects_unknown", "Effects whose outcome is unknown.", "livemostrecent"),
-        "effects_unknown_oldest": gauge(
-            "placet_effects_unknown_oldest_seconds", "Age of the oldest unknown effect.", "livemostrecent"
+        "strays": by_tool("placet_stray_attempts", "Attempts that go on past their end."),
+        "processes_cut_short": counter(
+            "placet_processes_cut_short_total",
+            "Attempts in a process that ended without an answer in time.",
+            "tool",
+            "reason",
         ),
+        "calls_running": by_tool("placet_tool_calls_running", "Calls that have a place to run in."),
+        "without_room": counter(
+            "placet_calls_without_room_total", "Calls refused before anything was claimed.", "tool", "code"
+        ),
+        "breaker_changes": counter("placet_breaker_changes_total", "Breakers that came to a state.", "tool", "state"),
+        "breakers_open": by_tool("placet_breakers_open", "Breakers that are open or half open."),
+        "effects_unknown": measured("placet_effects_unknown", "Effects whose outcome is unknown."),
+        "effects_unknown_oldest": measured(
+            "placet_effects_unknown_oldest_seconds", "Age of the oldest unknown effect."
+        ),
+        "recovery_last_round": measured(
+            "placet_recovery_last_round_timestamp_seconds", "When a round of recovery last ended without a fault."
+        ),
+        "recovery_failures": counter("placet_recovery_failures_total", "Rounds of recovery that ended with a fault."),
+        "alarms": counter("placet_alarms_total", "Rows found altered.", "kind"),
         "sink_failures": counter("placet_sink_failures_total", "Events a sink did not take.", "sink"),
     }
 

@@ -12,22 +12,25 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeVar
 
-from placet.errors import NotSent, RemoteStatus, ToolRejected
-from placet.model.attempt import Answered, CallerLeft, DeadlinePassed, Raised, Rejected, Report, Returned, Unsent
+from placet.adapters.transports.reports import report_of, returned
+from placet.model.attempt import CallerLeft, DeadlinePassed, Raised, Report, Returned, Unsent
 from placet.model.call import Call
 from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
 from placet.model.contract import Isolation
 from placet.ports.meter import Meter
 from placet.ports.waiting import one_turn, owe_cancellation, whatever_happens
 from placet.rules.contracts import Probe, Tool
-from placet.rules.redaction import escape_for_people, safe_exception_name
 
-MAX_WORDS_CHARACTERS = 500
-MAX_STRAY_THREADS = 8
-"""Threads of one tool that may be running past their deadline before no more are started."""
+Answer = TypeVar("Answer")
+
+MAX_STRAY_THREADS = 64
+"""Attempts of one tool, of all tenants together, that may go on past their deadline before no more are begun."""
+MAX_STRAY_LOOKS = 8
+"""Probes of one tool that may go on past their deadline before no more are begun."""
 
 
 class PythonTransport:
@@ -61,7 +64,7 @@ class PythonTransport:
             has_caller = False
         if has_caller and running.done():
             if running.cancelled():  # the handler cancelled its own task
-                return Raised(error_type="CancelledError", is_transient=False)
+                return Raised(error_type="CancelledError")
             return running.result()
         has_ended = not is_thread and await self._end(running)
         if not has_ended:
@@ -77,7 +80,7 @@ class PythonTransport:
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         known = self._tools.get(tool)
-        if known is None or known.probe is None or self._stray_looks[tool] >= MAX_STRAY_THREADS:
+        if known is None or known.probe is None or self._stray_looks[tool] >= MAX_STRAY_LOOKS:
             return CannotTell()
         looking = asyncio.ensure_future(self._look(known, known.probe, context))
         try:
@@ -98,15 +101,17 @@ class PythonTransport:
                 answer = await self._look_in_thread(tool.contract.name, probe, context)
                 if inspect.isawaitable(answer):
                     answer = await answer
+            if type(answer) is Found:  # a fresh one, which has all its fields
+                return Found(result=answer.result, external_reference=answer.external_reference)
         except BaseException:
             return CannotTell()
-        if type(answer) is Found or type(answer) is Absent:
+        if type(answer) is Absent:
             return answer
         return CannotTell()
 
     async def _look_in_thread(self, name: str, probe: Probe, context: ProbeContext) -> object:
         """A plain function may block; nobody but its own look waits for it, and what it says too late is ignored."""
-        looking = _answer_of_thread(name, probe, context)
+        looking = _answer_of_thread(f"placet-probe-{name}", partial(_look_of, probe, context))
         try:
             return await asyncio.shield(looking)
         except asyncio.CancelledError:
@@ -142,8 +147,7 @@ class PythonTransport:
         def ended(future: asyncio.Future[Report]) -> None:
             self._detached.discard(future)
             self._count_stray(name, -1)
-            if not future.cancelled():
-                when_late(future.result())
+            when_late(Raised(error_type="CancelledError") if future.cancelled() else future.result())
 
         self._detached.add(running)
         self._count_stray(name, +1)
@@ -151,95 +155,64 @@ class PythonTransport:
 
     def _count_stray(self, name: str, change: int) -> None:
         self._strays[name] += change
-        self._meter.stray_threads(sum(self._strays.values()))
+        self._meter.strays(tool=name, change=change)
 
 
 async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> Report:
     try:
-        return _returned(await tool.function(**keywords))
+        return returned(await tool.function(**keywords))
     except BaseException as error:
-        return _report_of(error)
+        return report_of(error)
 
 
 def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
-    """A thread of its own, so that a stray one blocks nobody; it carries the caller's context (C04)."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Report] = loop.create_future()
-    context = contextvars.copy_context()
+    """A thread of its own, so that a stray one blocks nobody."""
 
-    def deliver(report: Report) -> None:
-        if not future.done():
-            future.set_result(report)
-
-    def run() -> None:
+    def run() -> Report:
         try:
-            report = _returned(context.run(tool.function, **keywords))
+            return returned(tool.function(**keywords))
         except BaseException as error:
-            report = _report_of(error)
-        try:
-            loop.call_soon_threadsafe(deliver, report)
-        except RuntimeError:
-            return  # the loop is gone, and with it whoever waited; the lease tells the others
+            return report_of(error)
 
     try:
-        threading.Thread(target=run, name=f"placet-{tool.contract.name}", daemon=True).start()
+        return _answer_of_thread(f"placet-{tool.contract.name}", run)
     except RuntimeError:  # the system has no thread left, so nothing was called
-        future.set_result(Unsent())
-    return future
+        unsent: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        unsent.set_result(Unsent())
+        return unsent
 
 
-def _returned(value: object) -> Report:
-    """A coroutine is a promise nobody kept: a wrapper forgot to await, so its work never began."""
-    if type(value) is CoroutineType:
-        value.close()
-        return Raised(error_type="TypeError", is_transient=False)
-    return Returned(value=value)
+def _look_of(probe: Probe, context: ProbeContext) -> object:
+    try:
+        return probe(context)
+    except BaseException:
+        return CannotTell()
 
 
-def _is_async(probe: Probe) -> bool:
-    return inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__)
+def _answer_of_thread(name: str, work: Callable[[], Answer]) -> asyncio.Future[Answer]:
+    """What the work, which may not raise, answers from a thread; it carries the caller's context (C04).
 
-
-def _answer_of_thread(name: str, probe: Probe, context: ProbeContext) -> asyncio.Future[object]:
+    Raises:
+        RuntimeError: the system has no thread left; nothing was called.
+    """
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[object] = loop.create_future()
-    variables = contextvars.copy_context()
+    future: asyncio.Future[Answer] = loop.create_future()
+    context = contextvars.copy_context()
 
-    def deliver(answer: object) -> None:
+    def deliver(answer: Answer) -> None:
         if not future.done():
             future.set_result(answer)
 
     def run() -> None:
-        try:
-            answer: object = variables.run(probe, context)
-        except BaseException:
-            answer = CannotTell()
+        answer = context.run(work)
         try:
             loop.call_soon_threadsafe(deliver, answer)
         except RuntimeError:
-            return  # the loop is gone, and with it whoever looked
+            return  # the loop is gone, and with it whoever waited; the lease tells the others
 
-    threading.Thread(target=run, name=f"placet-probe-{name}", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 
-def _report_of(error: BaseException) -> Report:
-    """What an exception says about the attempt. Reads no foreign attribute and runs no foreign method."""
-    kind = type(error)
-    if issubclass(kind, ToolRejected):
-        return Rejected(message=_words(error))
-    if issubclass(kind, NotSent):
-        return Unsent()
-    if kind is RemoteStatus:
-        status, retry_after = dict.get(error.__dict__, "status"), dict.get(error.__dict__, "retry_after")
-        if type(status) is int and 0 <= status <= 999:
-            return Answered(status=status, retry_after=retry_after if type(retry_after) is str else None)
-    is_transient = issubclass(kind, (ConnectionError, TimeoutError))
-    return Raised(error_type=safe_exception_name(kind), is_transient=is_transient)
-
-
-def _words(error: BaseException) -> str:
-    """The model-safe sentence of a `ToolRejected`: its first argument if that is plain text, escaped and capped."""
-    words = BaseException.__dict__["args"].__get__(error)
-    first = words[0] if type(words) is tuple and words else ""
-    return escape_for_people(first[:MAX_WORDS_CHARACTERS])[:MAX_WORDS_CHARACTERS] if type(first) is str else ""
+def _is_async(probe: Probe) -> bool:
+    return inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__)

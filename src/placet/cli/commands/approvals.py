@@ -11,17 +11,17 @@ import sys
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from placet.cli.failing import ContractUnavailable, Declined, UsageProblem, scope_hint
 from placet.cli.project import checked, finish, is_text, open_project, person, require_store, tools_if_loadable
-from placet.cli.screen import Column, instant_data, shown, time_left, value_lines
+from placet.cli.screen import Column, Form, shown, value_lines
+from placet.cli.seen import Seen, countdown, details, seconds_left, seen_of, summary
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
+from placet.cli.watching import watched
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
 from placet.errors import DecisionRefused, NotFound
 from placet.model.approval import ApprovalState
@@ -43,19 +43,6 @@ _NOT_GIVEN = frozenset({ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalSta
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The approval.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """One approval as it is shown here.
-
-    Attributes:
-        has_contract: whether the tool's contract is known; without it nobody can tell which arguments are masked.
-    """
-
-    view: ApprovalView
-    now: datetime
-    has_contract: bool
-
-
 @app.command("list", help=_verbs["list"], epilog=epilog())
 @with_list_session
 def list_approvals(
@@ -74,7 +61,7 @@ def list_approvals(
     session.screen.listing(
         "approvals",
         seen,
-        as_data=_summary,
+        as_data=summary,
         columns=[
             Column(title="id", cell=lambda s: s.view.approval_id),
             Column(title="state", cell=lambda s: s.view.state.value),
@@ -82,7 +69,7 @@ def list_approvals(
             Column(title="risk", cell=lambda s: s.view.risk),
             Column(title="asked by", cell=lambda s: s.view.requested_by),
             Column(title="asked at", cell=lambda s: session.screen.instant(s.view.asked_at) or ""),
-            Column(title="time left", cell=_left),
+            Column(title="time left", cell=countdown),
         ],
         item_schema="approval-summary/1",
         nothing="Nothing waits for you." if state is None else "There is no such approval.",
@@ -138,7 +125,7 @@ def approve(
                 f"Nothing was approved: a call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX",
                 hint=f"If exactly this may run: {_how_to_approve(view)}",
             )
-        _ask(session)
+        _ask(session, approval_id)
     # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
     carried = view.digest if digest is None or view.digest.startswith(digest) else digest
     with _next_steps(approval_id):
@@ -155,7 +142,23 @@ def deny(
     _check_reason(reason)
     by, tools = _surroundings(session)
     with _next_steps(approval_id):
-        _report(session, finish(_denied(session, by, tools, approval_id, reason)), "denied")
+        _report(session, finish(_denied(session, by, tools, approval_id, reason)))
+    return Exit.OK
+
+
+@app.command("watch", help=_verbs["watch"], epilog=epilog())
+@with_list_session
+def watch(
+    session: Session,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600.0, help="How often to look.")
+    ] = 1.0,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 100,
+) -> Exit:
+    if session.screen.form is Form.JSON:
+        raise UsageProblem("Watching has no one document: --jsonl writes one for each change")
+    by, tools = _surroundings(session)
+    finish(watched(session, by, tools, interval_seconds=interval, limit=limit))
     return Exit.OK
 
 
@@ -164,7 +167,7 @@ def deny(
 def withdraw(session: Session, approval_id: _Id) -> Exit:
     by, tools = _surroundings(session)
     with _next_steps(approval_id):
-        _report(session, finish(_withdrawn(session, by, tools, approval_id)), "withdrawn")
+        _report(session, finish(_withdrawn(session, by, tools, approval_id)))
     return Exit.OK
 
 
@@ -180,38 +183,38 @@ def _surroundings(session: Session) -> tuple[Principal, Sequence[Tool]]:
 
 async def _listed(
     session: Session, by: Principal, tools: Sequence[Tool], states: tuple[ApprovalState, ...], limit: int
-) -> list[_Seen]:
+) -> list[Seen]:
     async with open_project(session.settings, tools) as gate:
         views = await gate.desk.listed(by=by, states=states, limit=limit)
         now = await gate.store.now()
-    return [_seen(view, now, tools) for view in views]
+    return [seen_of(view, now, tools) for view in views]
 
 
-async def _shown(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> _Seen:
+async def _shown(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
     async with open_project(session.settings, tools) as gate:
-        return _seen(await gate.desk.show(_as_id(approval_id), by=by), await gate.store.now(), tools)
+        return seen_of(await gate.desk.show(_as_id(approval_id), by=by), await gate.store.now(), tools)
 
 
 async def _approved(
     session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str
-) -> _Seen:
+) -> Seen:
     async with open_project(session.settings, tools) as gate:
         view = await gate.desk.approve(approval_id, digest=digest, by=by, reason=reason)
-        return _seen(view, await gate.store.now(), tools)
+        return seen_of(view, await gate.store.now(), tools)
 
 
-async def _denied(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, reason: str) -> _Seen:
+async def _denied(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, reason: str) -> Seen:
     """A refusal needs no look at the arguments: it is about this question, whatever is in it."""
     async with open_project(session.settings, tools) as gate:
         asked = await gate.desk.show(_as_id(approval_id), by=by)
         view = await gate.desk.deny(approval_id, digest=asked.digest, by=by, reason=reason)
-        return _seen(view, await gate.store.now(), tools)
+        return seen_of(view, await gate.store.now(), tools)
 
 
-async def _withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> _Seen:
+async def _withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
     async with open_project(session.settings, tools) as gate:
         view = await gate.desk.withdraw(_as_id(approval_id), by=by)
-        return _seen(view, await gate.store.now(), tools)
+        return seen_of(view, await gate.store.now(), tools)
 
 
 @contextmanager
@@ -242,7 +245,7 @@ def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id:
             raise
         refusal = error
     else:
-        _report(session, seen, "approved")
+        _report(session, seen)
         return Exit.OK
     state = finish(_shown(session, by, tools, approval_id)).view.state
     if state in _NOT_GIVEN:  # "decided already", by a decision that was no approval, has an exit code of its own
@@ -255,14 +258,10 @@ def _as_id(said: str) -> str:
     return said if is_text(said) else ""
 
 
-def _seen(view: ApprovalView, now: datetime, tools: Sequence[Tool]) -> _Seen:
-    return _Seen(view=view, now=now, has_contract=any(tool.contract.name == view.tool for tool in tools))
-
-
 # ---------------------------------------------------------------- asking the person
 
 
-def _ask(session: Session) -> None:
+def _ask(session: Session, approval_id: str) -> None:
     """Ask at the terminal; only a plain yes is one, and only one that was typed after the question was there.
 
     Raises:
@@ -277,9 +276,7 @@ def _ask(session: Session) -> None:
         session.screen.warn("")
     answer = line.removesuffix("\n")
     if answer not in ("y", "Y", "yes"):
-        raise Declined(
-            "Not approved; it still waits", hint="To refuse it for good: placet approvals deny ID --reason TEXT"
-        )
+        raise Declined("Not approved; it still waits", hint=f"To refuse it for good: {_how_to_deny(approval_id)}")
 
 
 def _is_grave(view: ApprovalView) -> bool:
@@ -292,6 +289,10 @@ def _how_to_see(approval_id: str) -> str:
 
 def _how_to_approve(view: ApprovalView) -> str:
     return f"placet approvals approve {shown(view.approval_id)} --digest {view.digest[:12]}"
+
+
+def _how_to_deny(approval_id: str) -> str:
+    return f"placet approvals deny {shown(approval_id)} --reason TEXT"
 
 
 def _is_prefix(value: str) -> bool:
@@ -321,13 +322,12 @@ def _states(said: Sequence[str]) -> tuple[ApprovalState, ...]:
 # ---------------------------------------------------------------- showing
 
 
-def _show(session: Session, seen: _Seen) -> None:
+def _show(session: Session, seen: Seen) -> None:
     screen, view = session.screen, seen.view
     if not screen.is_text:
-        screen.document("approval/1", _details(seen))
+        screen.document("approval/2", details(seen))
         return
-    left = _seconds_left(seen)
-    countdown = f" ({time_left(left)} left)" if left is not None else ""
+    left = f" ({countdown(seen)} left)" if seconds_left(seen) is not None else ""
     screen.fields(
         [
             ("approval", view.approval_id),
@@ -341,10 +341,10 @@ def _show(session: Session, seen: _Seen) -> None:
             ("reasons", ", ".join(view.reasons) or None),
             ("resource", view.resource),
             ("asked at", screen.instant(view.asked_at)),
-            ("decide by", f"{screen.instant(view.decide_by)}{countdown if view.decided_at is None else ''}"),
+            ("decide by", f"{screen.instant(view.decide_by)}{left if view.decided_at is None else ''}"),
             ("decided by", view.decided_by),
             ("decided at", screen.instant(view.decided_at)),
-            ("usable until", f"{screen.instant(view.expires_at)}{countdown}" if view.expires_at is not None else None),
+            ("usable until", f"{screen.instant(view.expires_at)}{left}" if view.expires_at is not None else None),
             ("said", view.words),
             ("digest", view.digest),
         ]
@@ -353,8 +353,8 @@ def _show(session: Session, seen: _Seen) -> None:
         screen.line("arguments, all that would run:")
         for line in value_lines(view.arguments) if view.arguments else ("none",):
             screen.line(f"  {line}")
-        if view.masked:
-            screen.line(f"masked by contract, covered by the digest: {shown(', '.join(view.masked))}")
+        if view.redacted:
+            screen.line(f"redacted by contract, covered by the digest: {shown(', '.join(view.redacted))}")
     else:
         screen.line("arguments: hidden, because the tool's contract is not known here")
     if view.state is ApprovalState.PENDING:
@@ -362,78 +362,29 @@ def _show(session: Session, seen: _Seen) -> None:
 
 
 def _how_to_decide(view: ApprovalView) -> str:
-    return f"{_how_to_approve(view)}, or: placet approvals deny {shown(view.approval_id)} --reason TEXT"
+    return f"{_how_to_approve(view)}, or: {_how_to_deny(view.approval_id)}"
 
 
-def _report(session: Session, seen: _Seen, verb: str) -> None:
-    """What was decided, with the digest it was decided on."""
+def _report(session: Session, seen: Seen) -> None:
+    """Where the approval stands now, with the digest it was decided on."""
     screen, view = session.screen, seen.view
     if not screen.is_text:
-        screen.document("approval/1", _details(seen))
+        screen.document("approval/2", details(seen))
         return
-    screen.line(f"{verb}  {shown(view.approval_id)}  {shown(view.tool)}  for {shown(view.requested_by)}")
+    screen.line(f"{view.state.value}  {shown(view.approval_id)}  {shown(view.tool)}  for {shown(view.requested_by)}")
     screen.line(f"digest  {view.digest}")
-    if verb == "approved":
-        for line in value_lines(view.arguments):
-            screen.line(f"  {line}")
-        screen.talk(f"Nothing ran. The proposer may run exactly this, once, until {screen.instant(view.expires_at)}.")
-    if verb == "withdrawn":
-        is_revoked = view.state is ApprovalState.REVOKED
-        what = "The approval can no longer be used" if is_revoked else "The question can no longer be decided"
-        screen.talk(f"{what}. The proposer may ask anew.")
-
-
-def _seconds_left(seen: _Seen) -> float | None:
-    """Seconds until it can no longer be decided or used; None once it is over."""
-    match seen.view.state:
-        case ApprovalState.PENDING:
-            end = seen.view.decide_by
-        case ApprovalState.APPROVED if seen.view.expires_at is not None:
-            end = seen.view.expires_at
+    match view.state:
+        case ApprovalState.APPROVED:
+            for line in value_lines(view.arguments):
+                screen.line(f"  {line}")
+            screen.talk(
+                f"Nothing ran. The proposer may run exactly this, once, until {screen.instant(view.expires_at)}."
+            )
+        case ApprovalState.SPENT:
+            screen.talk("You approved it before, and it was used already: it cannot run again.")
+        case ApprovalState.WITHDRAWN:
+            screen.talk("The question can no longer be decided. The proposer may ask anew.")
+        case ApprovalState.REVOKED:
+            screen.talk("The approval can no longer be used. The proposer may ask anew.")
         case _:
-            return None
-    return max(0.0, (end - seen.now).total_seconds())
-
-
-def _left(seen: _Seen) -> str:
-    left = _seconds_left(seen)
-    return "-" if left is None else time_left(left)
-
-
-def _summary(seen: _Seen) -> dict[str, Any]:
-    """Without arguments and digest: whoever approves has asked for them."""
-    view = seen.view
-    return {
-        "approval_id": view.approval_id,
-        "state": view.state.value,
-        "tool": view.tool,
-        "tool_version": view.tool_version,
-        "risk": view.risk,
-        "effect_class": view.effect_class,
-        "requested_by": view.requested_by,
-        "on_behalf_of": view.on_behalf_of,
-        "run_id": view.run_id,
-        "reasons": list(view.reasons),
-        "asked_at": instant_data(view.asked_at),
-        "decide_by": instant_data(view.decide_by),
-        "seconds_left": _seconds_left(seen),
-        "why_not": view.why_not,
-    }
-
-
-def _details(seen: _Seen) -> dict[str, Any]:
-    view = seen.view
-    return {
-        **_summary(seen),
-        "description": view.description,
-        "resource": view.resource,
-        "policy_version": view.policy_version,
-        "arguments": view.arguments if seen.has_contract else None,
-        "display": list(value_lines(view.arguments)) if seen.has_contract else None,
-        "masked": list(view.masked),
-        "digest": view.digest,
-        "decided_by": view.decided_by,
-        "decided_at": instant_data(view.decided_at),
-        "expires_at": instant_data(view.expires_at),
-        "words": view.words,
-    }
+            pass

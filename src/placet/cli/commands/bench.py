@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.session import new_app
+from placet.cli.streams import put
+from placet.cli.table import exit_code_help
 
 app = new_app("bench")
 
@@ -16,4 +18,7 @@ app = new_app("bench")
 def bench(words: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...")] = None) -> int:
     """Measure what the boundary costs on this machine. Its own --help names its flags."""
     measurements: Any = import_module("placet.proof.bench")  # by name: nothing of it is needed to know the command
-    return int(measurements.main(list(words or [])) or 0)
+    code = int(measurements.main(list(words or [])) or 0)
+    if {"-h", "--help"} & set(words or ()):
+        put("\n" + exit_code_help() + "\n")
+    return code

@@ -17,6 +17,7 @@ from placet.cli.project import agent, checked, finish, load_tools, open_project,
 from placet.cli.proposing import read_argument_text, read_proposals
 from placet.cli.screen import Form, Screen, shown, shown_key, value_lines
 from placet.cli.session import Session, epilog, new_app, with_list_session
+from placet.cli.streams import OutputLost, abandon
 from placet.cli.table import WORST_FIRST, Exit
 from placet.model.decision import Allow, Ask, Decision, Deny
 from placet.model.outcome import (
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from placet.rules.contracts import Tool
 
 app = new_app("call")
+
+_LINES_SHOWN = 10
 
 _Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="The tool, for one proposal.")]
 _Args = Annotated[str | None, typer.Option("--args", metavar="JSON|@FILE|-", help="Its arguments; {} if absent.")]
@@ -88,7 +91,9 @@ def call(
     principal = agent(settings)
     tools = load_tools(settings)
     if file is not None:
-        batch = read_proposals(file, tools)
+        read = read_proposals(file, tools)
+        batch = read.proposals
+        _warn_of_lines(session.screen, read.unsound_lines)
     else:
         arguments = read_argument_text(args) if args is not None else "{}"
         batch = [{"call_id": call_id or f"c-{secrets.token_hex(6)}", "tool": tool, "arguments": arguments}]
@@ -104,6 +109,13 @@ def call(
         return asking.explain()
     require_store(settings)
     return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure)
+
+
+def _warn_of_lines(screen: Screen, unsound: Sequence[int]) -> None:
+    """One bad line spoils the file, and the gate does not know lines."""
+    if unsound:
+        shown_lines = ", ".join(map(str, unsound[:_LINES_SHOWN])) + (", ..." if len(unsound) > _LINES_SHOWN else "")
+        screen.warn(f"placet: no sound JSON object on line {shown_lines}, so nothing of the file runs")
 
 
 def _check_ids(run: str | None, call_id: str | None, idempotency_key: str | None) -> None:
@@ -139,29 +151,40 @@ class _Asking:
     # ------------------------------------------------------------ for real
 
     def submit(self, *, idempotency_key: str | None, stop_on_failure: bool) -> Exit:
-        named = f", call {shown(self._batch[0]['call_id'])}" if self._is_single else ""
-        self._screen.talk(f"run {shown(self._run)}{named}")
+        self._screen.talk(self._names())
         try:
             outcomes = finish(self._submitted(idempotency_key, stop_on_failure=stop_on_failure))
         except KeyboardInterrupt:
             self._warn_of_cut()
             raise
-        if self._is_single:
-            self._show_one(outcomes[0])
-        else:
-            self._show_all(outcomes)
+        try:
+            self._show(outcomes)
+        except OutputLost:
+            abandon()
+            self._warn_of_lost_output()
         return worst([exit_of_outcome(outcome) for outcome in outcomes])
 
     def _warn_of_cut(self) -> None:
         """Whoever cuts a call off has to know that it may have acted, and under which names to ask."""
-        named = f", call {shown(self._batch[0]['call_id'])}" if self._is_single else ""
-        self._screen.warn(f"placet: cut off; the outcome may be unknown. It was run {shown(self._run)}{named}")
+        self._screen.warn(f"placet: cut off; the outcome may be unknown. It was {self._names()}")
         self._screen.warn("  look:      placet effects list --state unknown")
         self._screen.warn("  settle:    placet effects reconcile")
+        self._warn_how_to_ask()
+
+    def _warn_of_lost_output(self) -> None:
+        """The outcome stands and gives the exit code; nobody has read it."""
+        self._screen.warn("placet: The output could not be written; the command itself was done.")
+        self._screen.warn(f"  it was:    {self._names()}")
+        self._warn_how_to_ask()
+
+    def _warn_how_to_ask(self) -> None:
         self._screen.warn(
             f"  ask again: the same {'call' if self._is_single else 'file'}, {self._again()}; "
             "under other names it may act twice"
         )
+
+    def _names(self) -> str:
+        return f"run {shown(self._run)}" + (f", call {shown(self._batch[0]['call_id'])}" if self._is_single else "")
 
     async def _submitted(self, idempotency_key: str | None, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
         principal, run = self._principal, self._run
@@ -172,6 +195,13 @@ class _Asking:
             if stop_on_failure:
                 return await gate.submit_until_failure(self._batch, principal=principal, run=run)
             return await gate.submit_all(self._batch, principal=principal, run=run)
+
+    def _show(self, outcomes: Sequence[Outcome]) -> None:
+        if self._is_single:
+            self._show_one(outcomes[0])
+        else:
+            self._show_all(outcomes)
+        self._screen.flush()
 
     def _show_one(self, outcome: Outcome) -> None:
         if not self._screen.is_text:

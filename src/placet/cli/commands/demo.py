@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from placet.cli.failing import UsageProblem
 from placet.cli.session import new_app
+from placet.cli.streams import put
 from placet.cli.table import exit_code_help
 
 GROUP = "placet.demos"
@@ -30,7 +30,7 @@ def demo(words: Annotated[list[str] | None, typer.Argument(metavar="[NAME] [ARGS
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if rest[:1] in (["-h"], ["--help"]):
         names = ", ".join(sorted(known)) or "none"
-        sys.stdout.write(f"{_HELP}Installed: {names}\n\n{exit_code_help()}\n")
+        put(f"{_HELP}Installed: {names}\n\n{exit_code_help()}\n")
         return 0
     program: Any = _chosen(known, rest).load()
     return int(program(rest) or 0)

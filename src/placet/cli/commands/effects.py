@@ -33,7 +33,10 @@ _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _MANY = 100_000
 _LONGEST_WAIT = timedelta(days=1)
 """A probe that is further away is none: its probes are used up."""
-_Key = Annotated[str, typer.Argument(metavar="KEY", help="The operation key, as `list` prints it.")]
+_HOW_TO_FIND = "placet effects list prints the keys; give one as it stands there, in single quotes."
+_Key = Annotated[
+    str, typer.Argument(metavar="KEY", help="The operation key, as `placet effects list` prints it, in single quotes.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ def list_effects(
         columns=[
             Column(title="state", cell=lambda s: s.effect.state.value),
             Column(title="tool", cell=lambda s: s.effect.tool),
-            Column(title="by", cell=lambda s: s.effect.subject),
+            Column(title="by", cell=lambda s: _who(s.effect)),
             Column(title="attempts", cell=lambda s: str(s.effect.attempts)),
             Column(title="changed at", cell=lambda s: session.screen.instant(s.effect.updated_at) or ""),
             Column(title="reason", cell=lambda s: s.effect.reason or "-"),
@@ -89,7 +92,12 @@ def show_effect(session: Session, key: _Key) -> Exit:
 def reconcile(
     session: Session,
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="One effect; its probe is asked at once, or you say it.")
+        str | None,
+        typer.Argument(
+            metavar="[KEY]",
+            help="One effect, its key as `placet effects list` prints it, in single quotes; "
+            "its probe is asked at once, or you say it.",
+        ),
     ] = None,
     committed: Annotated[bool, typer.Option("--committed", help="You looked: it was done.")] = False,
     absent: Annotated[bool, typer.Option("--absent", help="You looked: it was not done.")] = False,
@@ -135,6 +143,8 @@ async def _listed(session: Session, by: Principal, states: tuple[EffectState, ..
     async with open_project(session.settings, ()) as gate:
         now = await gate.store.now()
         found = await gate.reconciler.effects(by=by, states=states, limit=limit)
+        for broken in await gate.reconciler.broken_effects(by=by, limit=limit):
+            session.screen.warn(f"A row cannot be read, somebody changed it by hand: {shown_key(broken.operation_key)}")
         return [_seen(gate, effect, now) for effect in found]
 
 
@@ -152,7 +162,7 @@ async def _visible(gate: Gate, by: Principal, key: str) -> Effect:
     effect = await gate.store.effect(by.tenant, _as_key(key))
     sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
     if effect is None or not (sees_all or by.subject in subjects_of(effect.subject)):
-        raise NotFound("There is no such effect in your tenant", hint="placet effects list")
+        raise NotFound("There is no such effect in your tenant", hint=_HOW_TO_FIND)
     return effect
 
 
@@ -209,7 +219,7 @@ async def _recovered(session: Session) -> tuple[RecoveryReport, tuple[Effect, ..
     async with open_project(session.settings, load_tools(session.settings)) as gate:
         report = await gate.reconciler.recover()
         left = await gate.store.effects(tenant=None, states=(EffectState.UNKNOWN,), limit=_MANY)
-        return report, tuple(left), await gate.store.now()
+        return report, tuple(effect for effect in left if isinstance(effect, Effect)), await gate.store.now()
 
 
 def _probe(session: Session, key: str) -> Exit:
@@ -249,6 +259,9 @@ async def _settled(
             elif error.code == "scope_missing":
                 error.hint = scope_hint(RECONCILE_SCOPE)
             raise
+        except NotFound as error:
+            error.hint = _HOW_TO_FIND
+            raise
         return _seen(gate, effect, await gate.store.now())
 
 
@@ -278,6 +291,11 @@ def _is_code(value: str) -> bool:
 # ---------------------------------------------------------------- showing
 
 
+def _who(effect: Effect) -> str:
+    """Who acted, then for whom, and for whom that one did."""
+    return " for ".join(subjects_of(effect.subject))
+
+
 def _show(session: Session, seen: _Seen) -> None:
     screen, effect = session.screen, seen.effect
     if not screen.is_text:
@@ -289,7 +307,7 @@ def _show(session: Session, seen: _Seen) -> None:
             ("state", effect.state.value),
             ("reason", effect.reason),
             ("tool", f"{effect.tool} (version {effect.tool_version})"),
-            ("by", effect.subject),
+            ("by", _who(effect)),
             ("run", effect.run_id),
             ("call", effect.call_id),
             ("decision", effect.decision),
@@ -336,7 +354,8 @@ def _data(seen: _Seen) -> dict[str, Any]:
         "tenant": effect.tenant,
         "tool": effect.tool,
         "tool_version": effect.tool_version,
-        "subject": effect.subject,
+        "subject": subjects_of(effect.subject)[0],
+        "on_behalf_of": subjects_of(effect.subject)[-1] if len(subjects_of(effect.subject)) > 1 else None,
         "run_id": effect.run_id,
         "call_id": effect.call_id,
         "decision": effect.decision,

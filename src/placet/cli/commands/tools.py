@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,8 +18,17 @@ from placet.errors import ContractError, NotFound
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Remote, Risk
 from placet.model.decision import Deny
 from placet.model.principal import Principal
+from placet.model.projection import Loose, NoProjection, Projection, Provider, Strict
+from placet.rules import projections
 from placet.rules.policy import Matrix
 from placet.rules.redaction import STANDARD_KEYS, KeyKind
+
+_PROJECTIONS: dict[Provider, Callable[[Contract], Projection]] = {
+    Provider.OPENAI: projections.openai_tool,
+    Provider.OPENAI_RESPONSES: projections.openai_responses_tool,
+    Provider.ANTHROPIC: projections.anthropic_tool,
+    Provider.MCP: projections.mcp_tool,
+}
 
 app = new_app("tools")
 _verbs = COMMANDS["tools"].verbs
@@ -49,22 +59,56 @@ def list_tools(session: Session) -> Exit:
 
 @app.command("show", help=_verbs["show"], epilog=epilog())
 @with_session
-def show_tool(session: Session, name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")]) -> Exit:
+def show_tool(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")],
+    provider: Annotated[
+        Provider | None, typer.Option("--provider", help="Show what a model provider is told of it, as JSON.")
+    ] = None,
+) -> Exit:
     registry = Registry(load_tools(session.settings))
     if not registry.knows(name):
         raise NotFound("There is no tool of that name", hint="placet tools list")
     contract = registry.require(name, None).contract
+    if provider is not None:
+        return _show_projection(session, contract, provider)
     data = _details(contract)
     if not session.screen.is_text:
         session.screen.document("tool/1", data)
         return Exit.OK
-    schemas = {key: data.pop(key) for key in ("arguments_schema", "result_schema")}
+    schemas = {key: data.pop(key) for key in ("arguments_schema", "result_schema", "authored_schema")}
     session.screen.fields((key, _word(value)) for key, value in data.items())
     for key, schema in schemas.items():
+        if schema is None:
+            continue
         session.screen.line(key)
         for line in value_lines(schema):
             session.screen.line(f"  {line}")
     return Exit.OK
+
+
+def _show_projection(session: Session, contract: Contract, provider: Provider) -> Exit:
+    """The definition alone is data; what it does not say of the contract is talk, or part of the document."""
+    projection = _PROJECTIONS[provider](contract)
+    match projection:
+        case Strict(left_out=gaps):
+            kind, word, code = "strict", "the contract alone holds", Exit.OK
+        case Loose(reasons=gaps):
+            kind, word, code = "loose", "not strict", Exit.OK
+        case NoProjection(reasons=gaps):
+            kind, word, code = "none", "no definition", Exit.INVALID
+    definition = None if isinstance(projection, NoProjection) else projection.definition
+    if not session.screen.is_text:
+        told = [{"pointer": gap.pointer, "keyword": gap.keyword, "why": gap.why.value} for gap in gaps]
+        data = {"provider": provider.value, "kind": kind, "definition": definition, "gaps": told}
+        session.screen.document("tool-projection/1", data)
+        return code
+    if definition is not None:
+        for line in json.dumps(definition, ensure_ascii=True, indent=2).splitlines():
+            session.screen.line(line)
+    for gap in gaps:
+        session.screen.warn(f"{word}: {gap.keyword} at {shown(gap.pointer) or 'the root'} ({gap.why.value})")
+    return code
 
 
 def _summary(contract: Contract) -> dict[str, Any]:
@@ -95,10 +139,15 @@ def _details(contract: Contract) -> dict[str, Any]:
         "text_rule": contract.text_rule.value,
         "max_argument_bytes": contract.max_argument_bytes,
         "max_result_bytes": contract.max_result_bytes,
+        "max_depth": contract.max_depth,
+        "open_members": list(contract.open_members),
+        "open_result_members": list(contract.open_result_members),
+        "repair": sorted(contract.repair),
         "generic_executor_reason": contract.generic_executor_reason,
         "digest": contract.digest,
         "arguments_schema": contract.arguments_schema,
         "result_schema": contract.result_schema,
+        "authored_schema": contract.authored_schema,
     }
 
 
@@ -221,4 +270,6 @@ def _lint_write(contract: Contract, warning: Any) -> Iterator[Finding]:
             "absence_unproven", "after an unknown outcome only a person may order it again", "remote=Remote(...)"
         )
     if contract.isolation is Isolation.THREAD:
-        yield warning("thread_write", "a missed deadline cannot stop it", "make it a coroutine function")
+        yield warning(
+            "thread_write", "a missed deadline cannot stop it", 'make it a coroutine function, or isolation="process"'
+        )

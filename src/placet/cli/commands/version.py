@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from placet.cli.session import epilog, new_app
+from placet.cli.streams import put
 from placet.cli.versions import version_text
 
 app = new_app("version")
@@ -16,5 +16,5 @@ app = new_app("version")
 @app.command(epilog=epilog())
 def version(as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document.")] = False) -> int:
     """Print the version."""
-    sys.stdout.write(version_text(as_json=as_json))
+    put(version_text(as_json=as_json))
     return 0

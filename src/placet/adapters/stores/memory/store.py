@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -13,7 +15,8 @@ from placet.adapters.stores import verbs
 from placet.adapters.stores.chain import ChainWriter
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
-from placet.model.effect import Effect, EffectState
+from placet.model.custody import KeyUse
+from placet.model.effect import Effect, EffectState, UnknownEffects
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
     Claim,
@@ -30,11 +33,12 @@ from placet.model.ledger import (
     Turn,
     run_scope,
 )
+from placet.model.principal import subjects_of
 from placet.model.run import Run
 from placet.ports.clock import Clock, elapsed_seconds
-from placet.ports.keys import Keys
+from placet.ports.keys import Keys, sealed_under
 from placet.ports.meter import Meter
-from placet.ports.store import Heard, nobody
+from placet.ports.store import AuditSnapshot, Heard, nobody
 
 Answered = TypeVar("Answered")
 Key = TypeVar("Key")
@@ -48,11 +52,13 @@ class MemoryTables:
         self.effects: dict[tuple[str, OperationKey], Effect] = {}
         self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
         self.runs: dict[tuple[str, RunId], Run] = {}
-        self.steps: dict[tuple[str, RunId, str], None] = {}
+        self.steps: dict[tuple[str, RunId, str, str], None] = {}
+        self.denied: dict[tuple[str, RunId, str], int] = {}
         self.voids: dict[Token, datetime] = {}
-        self.halts: dict[str, datetime] = {}
+        self.stopped: dict[str, datetime] = {}
         self.events: list[ChainedEvent] = []
         self.reads: dict[Place, tuple[OwnerId, datetime]] = {}
+        self.key_checks: dict[None, Mac] = {}
         self._chain = chain
         self._undo: list[Callable[[], object]] = []
         self.appended: list[AuditEvent] = []
@@ -125,10 +131,10 @@ class MemoryTables:
         return self.runs.get((tenant, run_id))
 
     def has_step(self, step: Step) -> bool:
-        return (step.tenant, step.run_id, step.call_id) in self.steps
+        return (step.tenant, step.run_id, step.call_id, step.fingerprint) in self.steps
 
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        self._put(self.steps, (step.tenant, step.run_id, step.call_id), None)
+        self._put(self.steps, (step.tenant, step.run_id, step.call_id, step.fingerprint), None)
         if is_first:
             run = Run(
                 tenant=step.tenant,
@@ -144,14 +150,20 @@ class MemoryTables:
             run = replace(run, steps=run.steps + 1)
         self._put(self.runs, (step.tenant, step.run_id), run)
 
+    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
+        return self.denied.get((tenant, run_id, tool), 0)
+
+    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
+        self._put(self.denied, (tenant, run_id, tool), self.denials(tenant, run_id, tool) + 1)
+
     def stops(self) -> tuple[str, ...]:
-        return tuple(self.halts)
+        return tuple(self.stopped)
 
     def add_stop(self, scope: str, at: datetime) -> None:
-        self._put(self.halts, scope, at)
+        self._put(self.stopped, scope, at)
 
     def drop_stop(self, scope: str) -> None:
-        self._drop(self.halts, scope)
+        self._drop(self.stopped, scope)
 
     def count_dispatched(self, scope: str) -> int:
         return sum(
@@ -160,6 +172,9 @@ class MemoryTables:
             if e.state is EffectState.DISPATCHED
             and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", run_scope(e.tenant, e.run_id))
         )
+
+    def put_key_check(self, check: Mac) -> None:
+        self._put(self.key_checks, None, check)
 
     def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None:
         self._put(self.reads, place, (owner, lease_until))
@@ -185,6 +200,7 @@ class MemoryStore:
 
     def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard = nobody) -> None:
         self._chain = ChainWriter(keys, writer, opened_after=b"{}")
+        self._first_key = keys.current
         self._tables = MemoryTables(self._chain)
         self._clock = clock
         self._meter = meter
@@ -225,9 +241,21 @@ class MemoryStore:
     async def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
         return self._tables.effect(tenant, operation_key)
 
-    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
-        found = [e for e in self._tables.effects.values() if e.state in states and tenant in (None, e.tenant)]
+    async def effects(
+        self, *, tenant: str | None, states: Sequence[EffectState], limit: int, subject: str | None = None
+    ) -> tuple[Effect, ...]:
+        found = [
+            e
+            for e in self._tables.effects.values()
+            if e.state in states
+            and tenant in (None, e.tenant)
+            and (subject is None or subject in subjects_of(e.subject))
+        ]
         return tuple(sorted(found, key=lambda e: e.updated_at, reverse=True)[:limit])
+
+    async def unknown_effects(self) -> UnknownEffects:
+        unknown = [e.updated_at for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
+        return UnknownEffects(count=len(unknown), oldest_at=min(unknown, default=None))
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
         return self._transact(lambda tables: verbs.heartbeat(tables, owner, lease_seconds, self._clock.now()))
@@ -288,12 +316,20 @@ class MemoryStore:
         *,
         step: Step | None = None,
         starts_tool: str | None = None,
+        denies_tool: str | None = None,
         opens: OpenRead | None = None,
         closes: Place | None = None,
     ) -> RecordAnswer:
         return self._transact(
             lambda tables: verbs.record(
-                tables, events, self._clock.now, step=step, starts_tool=starts_tool, opens=opens, closes=closes
+                tables,
+                events,
+                self._clock.now,
+                step=step,
+                starts_tool=starts_tool,
+                denies_tool=denies_tool,
+                opens=opens,
+                closes=closes,
             )
         )
 
@@ -318,12 +354,29 @@ class MemoryStore:
     async def stops(self) -> tuple[str, ...]:
         return self._tables.stops()
 
+    async def adopt_key(self, check: Mac, *, events: tuple[AuditEvent, ...]) -> None:
+        self._transact(lambda tables: verbs.adopt_key(tables, check, events))
+
+    async def adopted_key(self) -> str:
+        check = self._tables.key_checks.get(None)
+        return check.key_id if check is not None else self._first_key
+
+    async def key_uses(self) -> tuple[KeyUse, ...]:
+        return _key_uses(self._tables)
+
     async def now(self) -> datetime:
         return self._clock.now()
 
     def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
         events = [event for event in self._tables.events if tenant in (None, _tenant_of(event))]
         yield from events if newest is None else events[-newest:]
+
+    @contextmanager
+    def snapshot(self, *, tenant: str | None = None) -> Iterator[AuditSnapshot]:
+        with self._lock:
+            events, heads = tuple(self._tables.events), self.heads()
+        count = sum(1 for event in events if tenant in (None, _tenant_of(event)))
+        yield AuditSnapshot(heads=heads, count=count, events=iter(events))
 
     def heads(self) -> tuple[ChainHead, ...]:
         return (self._chain.head(),) if self._tables.events else ()
@@ -338,6 +391,27 @@ class MemoryStore:
 
     async def close(self) -> None:
         return None
+
+
+def _key_uses(tables: MemoryTables) -> tuple[KeyUse, ...]:
+    remembered = (ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED)
+    unsettled = (EffectState.PREPARED, EffectState.DISPATCHED, EffectState.UNKNOWN)
+    effects = tables.effects.values()
+    counts = {
+        "approvals": Counter(
+            key_id for a in tables.approvals.values() if a.state in remembered for key_id in _keys_of(a)
+        ),
+        "arguments": Counter(sealed_under(e.sealed_arguments) for e in effects if e.state in unsettled),
+        "results": Counter(sealed_under(e.sealed_result) for e in effects if e.sealed_result is not None),
+        "events": Counter(event.key_id for event in tables.events),
+    }
+    key_ids = sorted({key_id for counter in counts.values() for key_id in counter})
+    return tuple(KeyUse(key_id=each, **{name: counter[each] for name, counter in counts.items()}) for each in key_ids)
+
+
+def _keys_of(approval: Approval) -> set[str]:
+    signature = {approval.signature.key_id} if approval.signature is not None else set()
+    return {approval.question_mac.key_id, sealed_under(approval.question.sealed_arguments), *signature}
 
 
 def _tenant_of(event: ChainedEvent) -> str:

@@ -16,12 +16,26 @@ UPDATE effects SET
 WHERE tenant = ? AND operation_key = ? AND state = ? AND fence = ?;
 
 -- name: effects_of_tenant
--- For lists: newest change first.
-SELECT * FROM effects WHERE tenant = ? AND state IN (SELECT value FROM json_each(?)) ORDER BY updated_at DESC LIMIT ?;
+-- For lists: newest change first; a state that does not exist is in every list, as broken. An identity that is no plain subject is a JSON list: environment, then its subjects.
+SELECT * FROM effects WHERE tenant = ?4 AND (state IN (SELECT value FROM json_each(?1)) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent')) AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at DESC LIMIT ?3;
 
 -- name: effects_of_all
 -- For workers: every tenant.
-SELECT * FROM effects WHERE state IN (SELECT value FROM json_each(?)) ORDER BY updated_at DESC LIMIT ?;
+SELECT * FROM effects WHERE (state IN (SELECT value FROM json_each(?1)) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent')) AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at DESC LIMIT ?3;
+
+-- name: unknown_effects
+-- For gauges: how many, and since when the oldest.
+SELECT count(*), min(updated_at) FROM effects WHERE state = 'unknown';
 
 -- name: stranded
 -- Dispatched rows whose lease is over.
@@ -72,10 +86,20 @@ INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, ope
 UPDATE runs SET steps = steps + 1, state_version = state_version + 1 WHERE tenant = ? AND run_id = ?;
 
 -- name: has_step
-SELECT 1 FROM steps WHERE tenant = ? AND run_id = ? AND call_id = ?;
+SELECT 1 FROM step_fingerprints WHERE tenant = ? AND run_id = ? AND call_id = ? AND fingerprint = ?;
 
 -- name: add_step
-INSERT INTO steps VALUES (?, ?, ?);
+INSERT INTO step_fingerprints VALUES (?, ?, ?, ?);
+
+-- name: tell_step
+-- For processes that know schema 1 only: their step is the call id.
+INSERT INTO steps VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: denials
+SELECT denials FROM denials WHERE tenant = ? AND run_id = ? AND tool = ?;
+
+-- name: add_denial
+INSERT INTO denials VALUES (?, ?, ?, 1) ON CONFLICT (tenant, run_id, tool) DO UPDATE SET denials = denials + 1;
 
 -- name: approval
 SELECT * FROM approvals WHERE tenant = ? AND approval_id = ?;
@@ -138,6 +162,9 @@ SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, s
 -- name: chained_of_tenant
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY writer, sequence;
 
+-- name: count_events
+SELECT count(*) FROM audit_events WHERE ?1 IS NULL OR tenant = ?1;
+
 -- name: newest_of_tenant
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
 
@@ -146,6 +173,32 @@ SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY at DESC, 
 
 -- name: meta
 SELECT value FROM placet_meta WHERE name = ?;
+
+-- name: put_meta
+INSERT INTO placet_meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2;
+
+-- name: key_uses
+-- What depends on which key. A sealed value begins with a version byte, the length of its key's id, and the id.
+SELECT 'approvals', key_id, count(*) FROM (
+    SELECT tenant, approval_id, CAST(question_key_id AS BLOB) AS key_id
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+    UNION
+    SELECT tenant, approval_id, CAST(signature_key_id AS BLOB)
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied') AND signature_key_id IS NOT NULL
+    UNION
+    SELECT tenant, approval_id,
+           substr(sealed_arguments, 3, unicode(CAST(substr(sealed_arguments, 2, 1) AS TEXT)))
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+) GROUP BY key_id
+UNION ALL
+SELECT 'arguments', substr(sealed_arguments, 3, unicode(CAST(substr(sealed_arguments, 2, 1) AS TEXT))) AS key_id,
+       count(*)
+FROM effects WHERE state IN ('prepared', 'dispatched', 'unknown') GROUP BY key_id
+UNION ALL
+SELECT 'results', substr(sealed_result, 3, unicode(CAST(substr(sealed_result, 2, 1) AS TEXT))) AS key_id, count(*)
+FROM effects WHERE sealed_result IS NOT NULL GROUP BY key_id
+UNION ALL
+SELECT 'events', CAST(key_id AS BLOB), count(*) FROM audit_events GROUP BY audit_events.key_id;
 
 -- name: first_meta
 -- The first one stands.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from placet.errors import PlacetError, StoreCorrupt
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question, Verdict
+from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import ChainedEvent, ChainHead
+from placet.model.custody import KeyUse
 from placet.model.decision import RequirementKind
-from placet.model.effect import Effect, EffectState
+from placet.model.effect import BrokenEffect, Effect, EffectState
 from placet.model.run import Run
 from placet.rules.approvals import instant_text, question_form, signed_form
 
@@ -137,6 +139,14 @@ def effect_from(row: tuple[Any, ...]) -> Effect:
     raise StoreCorrupt("A row of the ledger cannot be read; somebody changed it by hand.")
 
 
+def effect_or_broken(row: tuple[Any, ...]) -> Effect | BrokenEffect:
+    """A row for a list, in which one that cannot be read must not hide the others."""
+    try:
+        return effect_from(row)
+    except StoreCorrupt:
+        return BrokenEffect(tenant=row[0], operation_key=row[1])
+
+
 # ---------------------------------------------------------------- approvals
 
 
@@ -179,7 +189,7 @@ def approval_from(row: tuple[Any, ...]) -> Approval:
         if approval.answer is not None:
             signed_form(approval.question, approval.answer)
         return approval
-    except (PlacetError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (PlacetError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return _unreadable(row)
 
 
@@ -192,7 +202,7 @@ def _approval(row: tuple[Any, ...]) -> Approval:
     question["decide_by"] = datetime.fromisoformat(question["decide_by"])
     answer = json.loads(row[13]) if row[13] is not None else None
     if answer is not None:
-        answer["verdict"] = Verdict(answer["verdict"])
+        answer["decision"] = ApprovalDecision(answer.pop("verdict"))
         answer["decided_at"] = datetime.fromisoformat(answer["decided_at"])
         answer["expires_at"] = datetime.fromisoformat(answer["expires_at"])
     return Approval(
@@ -264,10 +274,36 @@ def _answer_json(answer: Answer | None) -> str | None:
     if answer is None:
         return None
     data = {field.name: getattr(answer, field.name) for field in fields(Answer)}
-    data["verdict"] = answer.verdict.value
+    data["verdict"] = data.pop("decision").value  # as in `signed_form`: stores have it under this name
     data["decided_at"] = instant_text(answer.decided_at)
     data["expires_at"] = instant_text(answer.expires_at)
     return json.dumps(data, sort_keys=True)
+
+
+# ---------------------------------------------------------------- keys
+
+
+def mac_text(mac: Mac) -> str:
+    return json.dumps([mac.key_id, mac.value])
+
+
+def mac_from(text: str) -> Mac:
+    """A stored MAC; one that is authentic for nothing if the text is no MAC."""
+    try:
+        key_id, value = json.loads(text)
+        if type(key_id) is str and type(value) is str:
+            return Mac(key_id=key_id, value=value)
+    except (ValueError, TypeError, RecursionError):
+        pass
+    return Mac(key_id="", value="")
+
+
+def key_uses_from(found: Iterable[tuple[str, bytes | None, int]]) -> tuple[KeyUse, ...]:
+    """Counts by key id, whatever the rows say instead of one."""
+    counts: dict[str, dict[str, int]] = {}
+    for kind, key_id, count in found:
+        counts.setdefault((key_id or b"").decode("ascii", "replace"), {})[kind] = count
+    return tuple(KeyUse(key_id=key_id, **numbers) for key_id, numbers in sorted(counts.items()))
 
 
 # ---------------------------------------------------------------- runs and audit

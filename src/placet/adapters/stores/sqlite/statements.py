@@ -10,7 +10,11 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.M)
 
 def queries() -> dict[str, str]:
     """Every named statement of `queries.sql`."""
-    text = (resources.files(__package__) / "queries.sql").read_text("utf-8")
+    return statements((resources.files(__package__) / "queries.sql").read_text("utf-8"))
+
+
+def statements(text: str) -> dict[str, str]:
+    """The named statements of a text."""
     parts = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ import apsw
 
 from placet.adapters.stores import verbs
 from placet.adapters.stores.chain import ChainWriter
-from placet.adapters.stores.sqlite import rows
+from placet.adapters.stores.sqlite import listing, rows
 from placet.adapters.stores.sqlite.connection import open_file, read_only, translated
-from placet.adapters.stores.sqlite.tables import SQL, same_ask_bindings
+from placet.adapters.stores.sqlite.tables import KEY_CHECK, SQL, same_ask_bindings
 from placet.adapters.stores.sqlite.writer import Writer
 from placet.errors import KeyMaterialError
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
-from placet.model.effect import Effect, EffectState
+from placet.model.custody import KeyUse
+from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
@@ -37,12 +39,10 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.ports.clock import Clock
-from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 from placet.ports.meter import Meter
-from placet.ports.store import Heard
+from placet.ports.store import AuditSnapshot, Heard
 from placet.rules.audit import heads_form
-
-_KEY_CHECK = b"placet store key check 1"
 
 
 class SqliteStore:
@@ -93,29 +93,31 @@ class SqliteStore:
         row = next(iter(self._read("effect", tenant, operation_key)), None)
         return None if row is None else rows.effect_from(row)
 
-    async def effects(self, *, tenant: str | None, states: Sequence[EffectState], limit: int) -> tuple[Effect, ...]:
+    async def effects(
+        self, *, tenant: str | None, states: Sequence[EffectState], limit: int, subject: str | None = None
+    ) -> tuple[Effect | BrokenEffect, ...]:
         names = json.dumps([state.value for state in states])
         if tenant is None:
-            found = self._read("effects_of_all", names, limit)
-        else:
-            found = self._read("effects_of_tenant", tenant, names, limit)
-        return tuple(rows.effect_from(row) for row in found)
+            return self._effects("effects_of_all", names, subject, limit)
+        return self._effects("effects_of_tenant", names, subject, limit, tenant)
+
+    async def unknown_effects(self) -> UnknownEffects:
+        ((count, oldest_at),) = self._read("unknown_effects")
+        return UnknownEffects(count=count, oldest_at=rows.instant(oldest_at))
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
         return await self._writer.transact(
             lambda tables: verbs.heartbeat(tables, owner, lease_seconds, self._clock.now())
         )
 
-    async def stranded(self, *, limit: int) -> tuple[Effect, ...]:
-        found = self._read("stranded", rows.microseconds(self._clock.now()), limit)
-        return tuple(rows.effect_from(row) for row in found)
+    async def stranded(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
+        return self._effects("stranded", rows.microseconds(self._clock.now()), limit)
 
     async def take_over(self, effect: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
         return await self._writer.transact(lambda tables: verbs.take_over(tables, effect, events, self._clock.now()))
 
-    async def due_for_probe(self, *, limit: int) -> tuple[Effect, ...]:
-        found = self._read("due_for_probe", rows.microseconds(self._clock.now()), limit)
-        return tuple(rows.effect_from(row) for row in found)
+    async def due_for_probe(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
+        return self._effects("due_for_probe", rows.microseconds(self._clock.now()), limit)
 
     async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None:
         await self._writer.transact(
@@ -164,12 +166,20 @@ class SqliteStore:
         *,
         step: Step | None = None,
         starts_tool: str | None = None,
+        denies_tool: str | None = None,
         opens: OpenRead | None = None,
         closes: Place | None = None,
     ) -> RecordAnswer:
         return await self._writer.transact(
             lambda tables: verbs.record(
-                tables, events, self._clock.now, step=step, starts_tool=starts_tool, opens=opens, closes=closes
+                tables,
+                events,
+                self._clock.now,
+                step=step,
+                starts_tool=starts_tool,
+                denies_tool=denies_tool,
+                opens=opens,
+                closes=closes,
             )
         )
 
@@ -192,6 +202,16 @@ class SqliteStore:
     async def stops(self) -> tuple[str, ...]:
         return tuple(row[0] for row in self._read("stops"))
 
+    async def adopt_key(self, check: Mac, *, events: tuple[AuditEvent, ...]) -> None:
+        await self._writer.transact(lambda tables: verbs.adopt_key(tables, check, events))
+
+    async def adopted_key(self) -> str:
+        found = self._read("meta", KEY_CHECK)
+        return rows.mac_from(found[0][0] if found else "").key_id
+
+    async def key_uses(self) -> tuple[KeyUse, ...]:
+        return rows.key_uses_from(self._read("key_uses"))
+
     async def now(self) -> datetime:
         return self._clock.now()
 
@@ -211,6 +231,19 @@ class SqliteStore:
             finally:
                 connection.close(True)
 
+    @contextmanager
+    def snapshot(self, *, tenant: str | None = None) -> Iterator[AuditSnapshot]:
+        with translated(self._path):
+            connection = read_only(self._path)
+            try:
+                connection.execute("BEGIN")
+                count: Any = connection.execute(SQL["count_events"], (tenant,)).fetchall()[0][0]
+                heads = tuple(rows.head_from(row) for row in connection.execute(SQL["heads"]))
+                events = (rows.event_from(row) for row in connection.execute(SQL["chained"]))
+                yield AuditSnapshot(heads=heads, count=count, events=events)
+            finally:
+                connection.close(True)
+
     def heads(self) -> tuple[ChainHead, ...]:
         return tuple(rows.head_from(row) for row in self._read("heads"))
 
@@ -226,6 +259,10 @@ class SqliteStore:
         self._reader.close()  # first: the last connection to go folds the write-ahead log into the file
         self._writer.close()
 
+    def _effects(self, name: str, *bindings: Any) -> tuple[Effect | BrokenEffect, ...]:
+        with self._reading, translated(self._path):
+            return listing.effects(self._reader, SQL[name], bindings)
+
     def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         with self._reading, translated(self._path):
             found: list[tuple[Any, ...]] = self._reader.execute(SQL[name], bindings).fetchall()
@@ -234,14 +271,13 @@ class SqliteStore:
 
 def _check_key(connection: apsw.Connection, keys: Keys) -> None:
     """The first opening writes a check value; every later one must know the key that made it."""
-    row = connection.execute(SQL["meta"], ("key_check",)).fetchone()
+    row = connection.execute(SQL["meta"], (KEY_CHECK,)).fetchone()
     if row is None:
-        mac = keys.mac(KeyPurpose.STORE, _KEY_CHECK)
-        connection.execute(SQL["first_meta"], ("key_check", json.dumps([mac.key_id, mac.value])))
-        row = connection.execute(SQL["meta"], ("key_check",)).fetchone()  # whoever was first
-    try:
-        key_id, value = json.loads(row[0] if row is not None else "")
-    except (ValueError, TypeError):
-        key_id, value = "", ""
-    if not keys.is_authentic(KeyPurpose.STORE, _KEY_CHECK, Mac(key_id=key_id, value=value)):
-        raise KeyMaterialError("This key does not belong to this store.", code="key_mismatch")
+        mac = keys.mac(KeyPurpose.STORE, STORE_CHECK)
+        connection.execute(SQL["first_meta"], (KEY_CHECK, rows.mac_text(mac)))
+        row = connection.execute(SQL["meta"], (KEY_CHECK,)).fetchone()  # whoever was first
+    check = rows.mac_from(row[0] if row is not None else "")
+    if not keys.is_authentic(KeyPurpose.STORE, STORE_CHECK, check):
+        raise KeyMaterialError(
+            "This key does not belong to this store, or is a copy from before its last rotation.", code="key_mismatch"
+        )

@@ -13,7 +13,7 @@ from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite import rows
 from placet.adapters.stores.sqlite.statements import queries
 from placet.errors import StoreUnavailable
-from placet.model.approval import Approval
+from placet.model.approval import Approval, Mac
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
@@ -21,6 +21,7 @@ from placet.model.ledger import Place, SameAsk, Step
 from placet.model.run import Run
 
 SQL = queries()
+KEY_CHECK = "key_check"
 
 
 class SqliteTables:
@@ -80,15 +81,23 @@ class SqliteTables:
         return None if row is None else rows.run_from(row)
 
     def has_step(self, step: Step) -> bool:
-        return self._one("has_step", step.tenant, step.run_id, step.call_id) is not None
+        return self._one("has_step", step.tenant, step.run_id, step.call_id, step.fingerprint) is not None
 
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        self._write("add_step", step.tenant, step.run_id, step.call_id)
+        self._write("add_step", step.tenant, step.run_id, step.call_id, step.fingerprint)
+        self._write("tell_step", step.tenant, step.run_id, step.call_id)
         if is_first:
             at = rows.microseconds(opened_at)
             self._write("open_run", step.tenant, step.run_id, step.subject, step.policy_version, step.max_steps, at)
         else:
             self._write("count_step", step.tenant, step.run_id)
+
+    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
+        row = self._one("denials", tenant, run_id, tool)
+        return int(row[0]) if row is not None else 0
+
+    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
+        self._write("add_denial", tenant, run_id, tool)
 
     def stops(self) -> tuple[str, ...]:
         return tuple(row[0] for row in self._connection.execute(SQL["stops"]))
@@ -116,6 +125,14 @@ class SqliteTables:
             self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
             self.appended.append(event)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
+
+    def put_key_check(self, check: Mac) -> None:
+        self._write("put_meta", KEY_CHECK, rows.mac_text(check))
+
+    def note_key_check(self) -> None:
+        """Let the chain know what the store says of its key, as this transaction sees it."""
+        row = self._one("meta", KEY_CHECK)
+        self._chain.noted(rows.mac_from(row[0] if row is not None else ""))
 
     def put_head(self) -> None:
         """The chain's end; with its first events also note which ends of other chains it names."""

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,6 +111,8 @@ class Writer:
             except Exception:  # a fault between the planned ones must not take the thread, and all who wait, with it
                 _fail(batch, StoreInDoubt("The store broke off."))
                 self._is_broken = True
+            if self._is_broken:
+                self._let_go()
             _deliver(batch, self._heard)
             if is_last:
                 return
@@ -133,7 +136,10 @@ class Writer:
                 if self._is_broken:
                     self._reopen()
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._tables.note_key_check()
         except StoreError as fault:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             _fail(batch, fault)
             return
         end = self._chain.end
@@ -191,6 +197,15 @@ class Writer:
         except apsw.Error:
             self._is_broken = True
             return StoreInDoubt("The commit's answer was lost.")
+
+    def _let_go(self) -> None:
+        """Release the write lock now, for other processes, and not only when the next order reopens the store."""
+        with suppress(apsw.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            return
+        with suppress(apsw.Error):  # a file that is closed holds no lock
+            self._connection.close(True)
 
     def _reopen(self) -> None:
         """A fresh connection reads what is really there, and so do we."""

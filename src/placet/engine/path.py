@@ -1,0 +1,311 @@
+"""The path of one call: bind, decide, ask the ledger, ask a person, dispatch.
+
+Nothing here raises but the caller's own cancellation. A fault of store, policy, clock or keys before dispatch is a
+refusal; after it, the outcome is Unknown.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from placet.engine import replies
+from placet.engine.approving import Approver, Finding, RefusedBefore, Suspect, Waiting
+from placet.engine.attempts import Warrant
+from placet.engine.capacity import Capacity, Room
+from placet.engine.chronicle import Chronicle
+from placet.engine.deciding import Decider
+from placet.engine.dispatch import Dispatcher, InDoubt
+from placet.engine.faults import told
+from placet.engine.known import KnownOperations
+from placet.engine.reads import Reads
+from placet.engine.refusals import Refusals, Rejection
+from placet.engine.registry import Registry
+from placet.engine.session import Session
+from placet.engine.steps import Steps
+from placet.errors import InvalidArguments, InvalidProposal, PlacetError, ProtocolRejected, StoreError
+from placet.model.approval import Approval
+from placet.model.audit import AuditOutcome, EventKind
+from placet.model.call import Call
+from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
+from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.ledger import Claimed, Held, NotUsable, NotYourRun, OverBudget, Stopped, ToolClosed, Voided
+from placet.model.outcome import Outcome
+from placet.model.principal import is_principal
+from placet.model.proposal import Proposal
+from placet.ports.meter import Meter
+from placet.ports.store import Store
+from placet.rules import lifecycle, operations
+
+_log = logging.getLogger("placet.gate")
+
+
+class CallPath:
+    """Takes one checked proposal to its outcome."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        store: Store,
+        decider: Decider,
+        capacity: Capacity,
+        chronicle: Chronicle,
+        dispatcher: Dispatcher,
+        reads: Reads,
+        known: KnownOperations,
+        refusals: Refusals,
+        approver: Approver,
+        steps: Steps,
+        meter: Meter,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._decider = decider
+        self._capacity = capacity
+        self._chronicle = chronicle
+        self._dispatcher = dispatcher
+        self._reads = reads
+        self._known = known
+        self._refusals = refusals
+        self._approver = approver
+        self._steps = steps
+        self._meter = meter
+
+    async def outcome(self, proposal: Proposal, session: Session) -> Outcome:
+        """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer."""
+        if not is_principal(session.principal):
+            return await self._refusals.refuse_nobody(proposal, session, self._contract_of(proposal))
+        try:
+            call = self.bind(proposal, session)
+        except InvalidProposal as error:
+            rejection = Rejection(
+                error=error,
+                call_id=proposal.call_id,
+                name=proposal.tool,
+                attempt=proposal.attempt,
+                contract=self._contract_of(proposal),
+            )
+            return await self._refusals.invalid(rejection, session)
+        except BaseException as fault:  # nothing is waited for here, so a cancellation is made up too
+            _log.error("binding failed", extra=told(fault))
+            return await self._refusals.unbound(proposal, session, self._contract_of(proposal))
+        try:
+            decision = await self._decider.decide(call, session)
+            self._meter.decided(decision=type(decision).__name__.lower())
+            match decision:
+                case Deny():
+                    return await self._refusals.refuse(call, decision, "denied", reasons=decision.reasons)
+                case Allow() if not call.is_recorded:
+                    return await self._read(call, decision, session)
+                case Allow():
+                    return await self._dispatch(call, decision, session)
+                case Ask():
+                    return await self._ask(call, decision, session)
+        except StoreError as fault:
+            return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
+        except PlacetError as fault:  # clock or keys failed before anything was sent
+            return await self._refusals.unavailable(call, fault.code)
+        except Exception as fault:  # one of our own; after the point of no return the dispatcher answers for itself
+            _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
+            return await self._refusals.unavailable(call, "internal_fault")
+
+    def bind(self, proposal: Proposal, session: Session) -> Call:
+        """A proposal becomes a call: exact tool, checked arguments, digest and key.
+
+        Raises:
+            InvalidProposal: nothing ran, and nothing was decided.
+        """
+        if proposal.is_truncated:
+            raise InvalidArguments("turn_truncated")
+        tool = self._registry.require(proposal.tool, proposal.version)
+        contract = tool.contract
+        if proposal.attempt + contract.retry.max_attempts - 1 > MAX_ATTEMPTS_PER_CALL:
+            raise ProtocolRejected("the attempt leaves no room for retries below 100")
+        read = tool.read_arguments(proposal.arguments)
+        return Call(
+            contract=contract,
+            principal=session.principal,
+            request_id=session.request_id,
+            run_id=session.run_id,
+            call_id=proposal.call_id,
+            reply_to=proposal.call_id,
+            first_attempt=proposal.attempt,
+            arguments=read.arguments,
+            canonical_arguments=read.canonical,
+            argument_digest=operations.argument_digest(contract.name, read.canonical),
+            fingerprint=operations.fingerprint(contract.name, read.canonical),
+            operation_key=operations.operation_key(
+                contract,
+                read.arguments,
+                session.principal,
+                run_id=session.run_id,
+                call_id=proposal.call_id,
+                caller_key=session.caller_key,
+            ),
+            resource=operations.resource(contract, read.arguments),
+            is_recorded=contract.effect_class.is_write
+            or session.caller_key is not None
+            or operations.is_business_key(contract),
+            is_repaired=read.is_repaired,
+        )
+
+    async def _read(self, call: Call, decision: Allow, session: Session) -> Outcome:
+        room = await self._room(call, decision, session)
+        if not isinstance(room, Room):
+            return room
+        try:
+            return await self._reads.read(call, self._warrant(call, decision, session, room=room, expected_fence=0))
+        finally:
+            room.leave()
+
+    async def _ask(self, call: Call, decision: Ask, session: Session) -> Outcome:
+        """Deny came first; now the ledger answers; only a new dispatch needs a person.
+
+        A read that needs a person is kept in the ledger too, so that its approval is spent once.
+        """
+        call = replace(call, is_recorded=True)
+        if await self._store.effect(call.principal.tenant, call.operation_key) is None:  # its own record comes first
+            call = await self._approver.adopted(call, decision)
+        while True:
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            answer = lifecycle.ledger_answer(call, known)
+            if not isinstance(answer, lifecycle.MayDispatch):
+                outcome = await self._known.answer(call, decision, answer, session)
+                if outcome is None:
+                    continue
+                return outcome
+            number = answer.expected_fence
+            asked = (
+                replace(decision, reasons=(*decision.reasons, "may_act_twice")) if answer.may_act_twice else decision
+            )
+            step = self._steps.of_call(call, asked)
+            found = await self._approver.approval_for(call, asked, step, dispatch_number=number)
+            if isinstance(found, Approval):
+                return await self._dispatch(call, asked, session, approval=found, expected_fence=number)
+            return await self._not_approved(call, asked, found)
+
+    async def _not_approved(self, call: Call, ask: Ask, found: Finding) -> Outcome:
+        """Nobody has approved: say where the question stands."""
+        match found:
+            case Waiting(approval=approval, is_new=is_new):
+                if not is_new:
+                    facts = self._chronicle.of_call(call, ask)
+                    facts["approval_id"] = approval.question.approval_id
+                    word = AuditOutcome.APPROVAL_REQUIRED
+                    events = self._chronicle.pair(facts, word, attempt=call.first_attempt)
+                    await self._refusals.record_step(events, call, ask)
+                return replies.awaiting(call, approval)
+            case RefusedBefore(approval=approval):
+                words = approval.answer.reason if approval.answer is not None else None
+                return await self._refusals.refuse(
+                    call, ask, "approval_denied", reasons=ask.reasons, words=words or None
+                )
+            case Suspect(approval=approval, misfit=misfit):
+                facts = self._chronicle.of_call(call, ask)  # nothing of an altered row is repeated but its name
+                facts["approval_id"] = approval.question.approval_id[:200] or "unknown"
+                alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
+                await self._store.record((alarm,))
+                return await self._refusals.refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
+            case OverBudget() | NotYourRun() | Stopped() | ToolClosed():
+                return await self._refusals.step_refused(call, found)
+            case Approval():
+                raise AssertionError("an approval is dispatched")
+
+    async def _dispatch(
+        self,
+        call: Call,
+        decision: Decision,
+        session: Session,
+        *,
+        approval: Approval | None = None,
+        expected_fence: int = 0,
+    ) -> Outcome:
+        """Claim and perform; where the row is held, answer from the ledger or try again with the fence it has."""
+        while True:
+            room = await self._room(call, decision, session)
+            if not isinstance(room, Room):
+                return room
+            try:
+                warrant = self._warrant(
+                    call, decision, session, room=room, expected_fence=expected_fence, approval=approval
+                )
+                claimed = await self._claim_and_perform(call, warrant)
+            finally:
+                room.leave()
+            if claimed is not None:
+                return claimed
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            answer = lifecycle.ledger_answer(call, known)
+            if not isinstance(answer, lifecycle.MayDispatch):
+                outcome = await self._known.answer(call, decision, answer, session)
+                if outcome is not None:
+                    return outcome
+            elif approval is not None or answer.may_act_twice:
+                return await self._ask_again(call, decision, session)
+            else:
+                expected_fence = answer.expected_fence
+
+    async def _room(self, call: Call, decision: Decision, session: Session) -> Room | Outcome:
+        """Room for the call to run; where there is none now, what the record knows of it, or room later, or a refusal.
+
+        Nothing has been claimed or spent. An answer from the record needs no room.
+        """
+        room = self._capacity.enter(call)
+        if isinstance(room, Room):
+            return room
+        if call.is_recorded:
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            outcome = await self._known.answer(call, decision, lifecycle.ledger_answer(call, known), session)
+            if outcome is not None:
+                return outcome
+        room = await self._capacity.wait(call, deadline=session.deadline)
+        if isinstance(room, Room):
+            return room
+        self._meter.call_without_room(tool=call.contract.name, code=room.code)
+        return await self._refusals.refuse(call, decision, room.code, retry_after_seconds=room.retry_after_seconds)
+
+    async def _ask_again(self, call: Call, decision: Decision, session: Session) -> Outcome:
+        """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
+        if call.contract.approval is ApprovalMode.NEVER:
+            return await self._refusals.refuse(
+                call, decision, "denied", reasons=("may_act_twice", "contract_never_asks")
+            )
+        requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
+        ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
+        return await self._ask(call, ask, session)
+
+    async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:
+        """The outcome, or None if the row, or the approval, is not what it was when we looked."""
+        answer, dispatch = await self._dispatcher.claim(call, warrant)
+        match answer:
+            case Claimed():
+                return await self._dispatcher.perform(dispatch)
+            case Held() | NotUsable():  # somebody was faster, or took the approval back: look, and ask, again
+                return None
+            case OverBudget() | NotYourRun() | Stopped() | ToolClosed():
+                return await self._refusals.step_refused(call, answer)
+            case Voided() | InDoubt():
+                return replies.unknown(call)
+
+    def _warrant(
+        self,
+        call: Call,
+        decision: Decision,
+        session: Session,
+        *,
+        room: Room,
+        expected_fence: int,
+        approval: Approval | None = None,
+    ) -> Warrant:
+        return Warrant(
+            decision=decision,
+            approval=approval,
+            expected_fence=expected_fence,
+            step=self._steps.of_call(call, decision),
+            deadline=session.deadline,
+            room=room,
+        )
+
+    def _contract_of(self, proposal: Proposal) -> Contract | None:
+        return self._registry.tools[proposal.tool].contract if self._registry.knows(proposal.tool) else None

@@ -1,0 +1,99 @@
+"""What a store must do to be a placet store: one suite, for ours and for anybody's.
+
+Subclass `StoreConformance` in a test module and give it a fixture `make_store`, a coroutine function that opens an
+empty store and answers with a `Subject`. Tests are coroutines (pytest-asyncio in auto mode, or anyio's plugin).
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def make_store(self): ...
+
+A store is right when every test passes. Nothing here knows how it keeps its rows.
+"""
+
+from __future__ import annotations
+
+from placet.testing.conformance.approvals import ApprovalConformance
+from placet.testing.conformance.attempts import AttemptConformance
+from placet.testing.conformance.claims import ClaimConformance
+from placet.testing.conformance.custody import CustodyConformance
+from placet.testing.conformance.journal import JournalConformance
+from placet.testing.conformance.reconciling import ReconcileConformance
+from placet.testing.conformance.samples import (
+    _BEGINNING,
+    A_MAC,
+    ANOTHER_MAC,
+    EVERY_STATE,
+    LEASE_SECONDS,
+    PAUSE_SECONDS,
+    WINDOW_SECONDS,
+    MakeStore,
+    Snapshot,
+    Subject,
+    a_claim,
+    a_forbidden_event,
+    a_question,
+    a_reconciliation,
+    a_settlement,
+    a_spend,
+    a_step,
+    a_turn,
+    an_answer,
+    an_event,
+    claimed,
+    decided,
+    everything,
+    fault_of,
+    in_state,
+    opened,
+    pending,
+    settled,
+    taken_over,
+    the_same_ask,
+    unknown,
+)
+
+__all__ = [
+    "ANOTHER_MAC",
+    "A_MAC",
+    "EVERY_STATE",
+    "LEASE_SECONDS",
+    "PAUSE_SECONDS",
+    "WINDOW_SECONDS",
+    "_BEGINNING",
+    "MakeStore",
+    "Snapshot",
+    "StoreConformance",
+    "Subject",
+    "a_claim",
+    "a_forbidden_event",
+    "a_question",
+    "a_reconciliation",
+    "a_settlement",
+    "a_spend",
+    "a_step",
+    "a_turn",
+    "an_answer",
+    "an_event",
+    "claimed",
+    "decided",
+    "everything",
+    "fault_of",
+    "in_state",
+    "opened",
+    "pending",
+    "settled",
+    "taken_over",
+    "the_same_ask",
+    "unknown",
+]
+
+
+class StoreConformance(
+    ClaimConformance,
+    AttemptConformance,
+    ReconcileConformance,
+    ApprovalConformance,
+    JournalConformance,
+    CustodyConformance,
+):
+    """The suite. Every test opens its own empty store."""

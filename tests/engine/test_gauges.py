@@ -1,0 +1,170 @@
+"""What the numbers of a gate say of how things are now: only what was looked at, and only while the gate is open."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import placet
+from placet import Breaker, GateSettings
+from placet.errors import StoreUnavailable
+from placet.testing import FakeClock
+from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, acting
+
+MEASURED = (
+    "placet_effects_unknown",
+    "placet_effects_unknown_oldest_seconds",
+    "placet_approvals_pending",
+    "placet_recovery_last_round_timestamp_seconds",
+)
+ONE_FAULT = Breaker(faults=1, within_seconds=60.0, open_seconds=30.0, probes=1)
+
+
+async def fails() -> None:
+    raise RuntimeError
+
+
+def proposal(call_id: str, tool: str = "act") -> dict[str, object]:
+    return {"call_id": call_id, "tool": tool, "arguments": {}}
+
+
+class Numbers:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    def measured(self) -> list[float | None]:
+        return [self(name) for name in MEASURED]
+
+    async def until(self, value: float, name: str, **labels: str) -> None:
+        for _ in range(1000):
+            if self(name, **labels) == value:
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError((name, labels, self(name, **labels)))
+
+
+@pytest.fixture
+def numbers() -> Numbers:
+    return Numbers()
+
+
+async def test_nobody_looked_is_not_nothing_found(open_world: OpenWorld, numbers: Numbers, where: str) -> None:
+    world = await open_world(acting(fails, breaker=None), store=where, metrics=numbers.registry)
+    await world.submit("act", call_id="lost")
+    assert numbers.measured() == [None] * 4
+
+    world.clock.advance(7)
+    await world.gate.reconciler.recover()
+
+    assert numbers.measured() == [1, 7, 0, world.clock.now().timestamp()]
+    assert numbers("placet_recovery_failures_total") == 0
+
+
+@pytest.mark.parametrize("verb", ["stranded", "lost_reads", "due_for_probe", "unknown_effects", "pending_count"])
+async def test_a_round_with_a_fault_is_counted_and_is_no_whole_round(
+    open_world: OpenWorld, numbers: Numbers, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    world = await open_world(acting(fails), metrics=numbers.registry)
+    await world.gate.reconciler.recover()
+    whole = world.clock.now().timestamp()
+    world.clock.advance(60)
+
+    async def down(*args: Any, **more: Any) -> Any:
+        raise StoreUnavailable()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.gate.store, verb, down)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await world.gate.reconciler.recover()
+    assert numbers("placet_recovery_failures_total") == 2
+    assert numbers("placet_recovery_last_round_timestamp_seconds") == whole
+
+    await world.gate.reconciler.recover()
+
+    assert numbers("placet_recovery_failures_total") == 2
+    assert numbers("placet_recovery_last_round_timestamp_seconds") == whole + 60
+
+
+async def test_a_gate_that_closes_gives_its_breakers_and_measures_back(numbers: Numbers) -> None:
+    tool = acting(fails, breaker=ONE_FAULT, retry=placet.RetryPolicy(max_attempts=1))
+
+    def opening() -> Any:
+        return placet.open(
+            tools=[tool], store=placet.MEMORY, recovery="manual", metrics=numbers.registry, clock=FakeClock()
+        )
+
+    async with opening() as other:
+        await other.submit(proposal("a"), principal=OPERATOR, run="r")
+        async with opening() as gate:
+            await gate.submit(proposal("a"), principal=OPERATOR, run="r")
+            await gate.reconciler.recover()
+            assert numbers("placet_breakers_open", tool="act") == 2
+            assert numbers.measured()[0] == 1
+
+        assert numbers("placet_breakers_open", tool="act") == 1
+        assert numbers.measured() == [None] * 4
+    assert numbers("placet_breakers_open", tool="act") == 0
+    assert numbers("placet_breaker_changes_total", tool="act", state="open") == 2
+
+
+async def test_stray_attempts_of_every_gate_and_kind_add_up_by_tool(open_world: OpenWorld, numbers: Numbers) -> None:
+    may_end, may_return = asyncio.Event(), threading.Event()
+    options: dict[str, Any] = {"effect": "write", "risk": "medium", "permission": SCOPE, "timeout_seconds": 0.02}
+
+    @placet.tool(name="stubborn", **options)
+    async def stubborn() -> str:
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    @placet.tool(name="blocking", isolation="thread", **options)
+    def blocking() -> str:
+        may_return.wait(30)
+        return "late"
+
+    worlds = [
+        await open_world(stubborn, blocking, metrics=numbers.registry, settings=GateSettings(grace_seconds=0.05))
+        for _ in range(2)
+    ]
+    try:
+        for world in worlds:
+            for tool in (stubborn, blocking):
+                await world.submit(tool, call_id=tool.contract.name)
+        assert numbers("placet_stray_attempts", tool="stubborn") == 2
+        assert numbers("placet_stray_attempts", tool="blocking") == 2
+    finally:
+        may_end.set()
+        may_return.set()
+    await numbers.until(0, "placet_stray_attempts", tool="stubborn")
+    await numbers.until(0, "placet_stray_attempts", tool="blocking")
+
+
+async def test_every_refusal_for_want_of_room_is_counted_by_its_code(open_world: OpenWorld, numbers: Numbers) -> None:
+    may_end = asyncio.Event()
+    ill = acting(fails, name="ill", breaker=ONE_FAULT, retry=placet.RetryPolicy(max_attempts=1))
+    busy = acting(may_end.wait, name="busy", max_concurrent=1)
+    world = await open_world(ill, busy, metrics=numbers.registry, settings=GateSettings(max_waiting=0))
+
+    await world.submit("ill", call_id="1")
+    running = asyncio.ensure_future(world.submit("busy", call_id="2"))
+    await numbers.until(1, "placet_tool_calls_running", tool="busy")
+    refused = [(await world.submit(tool, call_id=f"3-{tool}")).code for tool in ("ill", "busy", "busy")]
+    may_end.set()
+    await running
+
+    assert refused == ["circuit_open", "too_many_running", "too_many_running"]
+    assert numbers("placet_calls_without_room_total", tool="ill", code="circuit_open") == 1
+    assert numbers("placet_calls_without_room_total", tool="busy", code="too_many_running") == 2
+    for tool in ("ill", "busy"):
+        assert numbers("placet_calls_without_room_total", tool=tool, code="capacity") == 0

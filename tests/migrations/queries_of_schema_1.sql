@@ -1,0 +1,152 @@
+-- name: effect
+-- One row of the ledger.
+SELECT * FROM effects WHERE tenant = ? AND operation_key = ?;
+
+-- name: add_effect
+-- A first dispatch. The primary key refuses a second row for one operation.
+INSERT INTO effects VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?);
+
+-- name: change_effect
+-- Everything of a row that may change; compares the state and fence that were read.
+UPDATE effects SET
+    call_id = ?, run_id = ?, subject = ?, tool_version = ?, contract_digest = ?, policy_version = ?, decision = ?,
+    approval_id = ?, state = ?, fence = ?, attempts = ?, attempt = ?, token = ?, owner = ?, lease_until = ?, send_by = ?,
+    arrival_bound_seconds = ?, ends_by_itself = ?, attempt_ended_at = ?, probes = ?, probe_after = ?,
+    sealed_arguments = ?, sealed_result = ?, result_digest = ?, external_reference = ?, reason = ?, updated_at = ?
+WHERE tenant = ? AND operation_key = ? AND state = ? AND fence = ?;
+
+-- name: effects_of_tenant
+-- For lists: newest change first.
+SELECT * FROM effects WHERE tenant = ? AND state IN (SELECT value FROM json_each(?)) ORDER BY updated_at DESC LIMIT ?;
+
+-- name: effects_of_all
+-- For workers: every tenant.
+SELECT * FROM effects WHERE state IN (SELECT value FROM json_each(?)) ORDER BY updated_at DESC LIMIT ?;
+
+-- name: stranded
+-- Dispatched rows whose lease is over.
+SELECT * FROM effects WHERE state = 'dispatched' AND lease_until <= ? ORDER BY updated_at LIMIT ?;
+
+-- name: due_for_probe
+-- Unknown rows nobody has looked at lately.
+SELECT * FROM effects WHERE state = 'unknown' AND (probe_after IS NULL OR probe_after <= ?) ORDER BY updated_at LIMIT ?;
+
+-- name: renew_leases
+-- Heartbeat: the lease only, never send_by.
+UPDATE effects SET lease_until = max(lease_until, ?) WHERE state = 'dispatched' AND owner = ?;
+
+-- name: renew_reads
+UPDATE open_reads SET lease_until = max(lease_until, ?) WHERE owner = ?;
+
+-- name: open_read
+INSERT INTO open_reads VALUES (?, ?, ?, ?);
+
+-- name: close_read
+DELETE FROM open_reads WHERE writer = ? AND sequence = ?;
+
+-- name: lost_reads
+-- Started reads whose owner's lease is over, with their started events.
+SELECT writer, sequence, body FROM open_reads JOIN audit_events USING (writer, sequence) WHERE lease_until <= ? LIMIT ?;
+
+-- name: pending_count
+SELECT count(*) FROM approvals WHERE state = 'pending';
+
+-- name: count_dispatched
+-- How many of a stopped scope are still on their way.
+SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
+    ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'run:' || json_array(tenant, run_id));
+
+-- name: is_voided
+SELECT 1 FROM voided_tokens WHERE token = ?;
+
+-- name: add_void
+INSERT INTO voided_tokens VALUES (?, ?);
+
+-- name: run
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at FROM runs WHERE tenant = ? AND run_id = ?;
+
+-- name: open_run
+INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at) VALUES (?, ?, ?, ?, ?, 1, ?);
+
+-- name: count_step
+UPDATE runs SET steps = steps + 1, state_version = state_version + 1 WHERE tenant = ? AND run_id = ?;
+
+-- name: has_step
+SELECT 1 FROM steps WHERE tenant = ? AND run_id = ? AND call_id = ?;
+
+-- name: add_step
+INSERT INTO steps VALUES (?, ?, ?);
+
+-- name: approval
+SELECT * FROM approvals WHERE tenant = ? AND approval_id = ?;
+
+-- name: add_approval
+INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_approval
+-- Compares the state that was read.
+UPDATE approvals SET state = ?, answer = ?, signature_key_id = ?, signature = ?, spent_at = ?
+WHERE tenant = ? AND approval_id = ? AND state = ?;
+
+-- name: same_ask
+-- Approvals of one question that still answer it, newest first.
+SELECT * FROM approvals
+WHERE tenant = ?1 AND subject = ?2 AND run_id = ?3 AND tool = ?4 AND argument_digest = ?5
+  AND (?6 IS NULL OR policy_version = ?6)
+  AND (?7 IS NULL OR operation_key = ?7) AND state IN ('pending', 'approved', 'denied')
+ORDER BY asked_at DESC, approval_id DESC;
+
+-- name: approvals_of_tenant
+SELECT * FROM approvals WHERE tenant = ? AND state IN (SELECT value FROM json_each(?)) ORDER BY asked_at DESC LIMIT ?;
+
+-- name: stops
+SELECT scope FROM stops ORDER BY scope;
+
+-- name: add_stop
+INSERT INTO stops VALUES (?, ?);
+
+-- name: drop_stop
+DELETE FROM stops WHERE scope = ?;
+
+-- name: append_event
+INSERT INTO audit_events (writer, sequence, body, link, key_id) VALUES (?, ?, ?, ?, ?);
+
+-- name: put_head
+INSERT INTO audit_heads (writer, sequence, link, opened_after, key_id, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (writer) DO UPDATE SET sequence = ?2, link = ?3, key_id = ?5, mac = ?6;
+
+-- name: end_of_chain
+-- What is really there, after an answer was lost.
+SELECT sequence, link FROM audit_events WHERE writer = ? ORDER BY sequence DESC LIMIT 1;
+
+-- name: heads
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads ORDER BY writer;
+
+-- name: unremembered_heads
+-- Chains that have grown since a later chain last named their end.
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads WHERE sequence > remembered ORDER BY writer;
+
+-- name: has_head
+SELECT 1 FROM audit_heads WHERE writer = ?;
+
+-- name: remember
+UPDATE audit_heads SET remembered = max(remembered, ?) WHERE writer = ?;
+
+-- name: chained
+SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, sequence;
+
+-- name: chained_of_tenant
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY writer, sequence;
+
+-- name: newest_of_tenant
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
+
+-- name: newest
+SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
+
+-- name: meta
+SELECT value FROM placet_meta WHERE name = ?;
+
+-- name: first_meta
+-- The first one stands.
+INSERT INTO placet_meta VALUES (?, ?) ON CONFLICT (name) DO NOTHING;

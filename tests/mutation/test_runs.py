@@ -1,0 +1,155 @@
+"""A whole run, over a small program of its own: what is noticed, what is not, and what never ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SAMPLE = """\
+from functools import cache
+
+LARGEST = 10
+UNREAD = 3
+
+
+def is_small(number: int) -> bool:
+    return number < LARGEST
+
+
+def count_down(number: int) -> int:
+    steps = 0
+    while number > 0:
+        number -= 1
+        steps += 1
+    return steps
+
+
+def never_called() -> int:
+    return 1
+
+
+@cache
+def double(number: int) -> int:
+    return number * 2
+"""
+
+TESTS = """\
+from placet.rules.sample import LARGEST, count_down, double, is_small
+
+
+def test_small() -> None:
+    assert is_small(9) is True
+    assert is_small(11) is False
+
+
+def test_bound() -> None:
+    assert LARGEST == 10
+
+
+def test_count_down() -> None:
+    assert count_down(3) == 3
+
+
+def test_double_is_called_first_by_a_test_that_notices_nothing() -> None:
+    double(3)
+
+
+def test_double() -> None:
+    assert double(3) == 6
+"""
+
+EXPLAINED = """\
+[[survivor]]
+file = "src/placet/rules/sample.py"
+function = "is_small"
+before = "return number < LARGEST"
+after = "return number <= LARGEST"
+reason = "A sample: no test asks at the bound."
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    files = {
+        "src/placet/__init__.py": "",
+        "src/placet/errors.py": "class SampleError(Exception):\n    pass\n",
+        "src/placet/rules/__init__.py": "",
+        "src/placet/rules/sample.py": SAMPLE,
+        "tests/rules/test_sample.py": TESTS,
+        "tests/model/test_nothing.py": "",
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = ['--import-mode=importlib']\nasyncio_mode = 'auto'\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copytree(REPOSITORY / "scripts/mutation", tmp_path / "scripts/mutation")
+    return tmp_path
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COVERAGE_PROCESS_START")
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "scripts.mutation", *arguments],
+        cwd=project, env=environment, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+
+
+def statuses(project: Path) -> dict[tuple[str, str], str]:
+    results = json.loads((project / ".mutation/results.json").read_text())
+    return {(entry["mutant"]["before"], entry["mutant"]["after"]): entry["status"] for entry in results}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_tells_what_the_tests_notice(project: Path) -> None:
+    done = run(project, "rules/sample")
+    assert done.returncode == 0, done.stderr
+
+    found = statuses(project)
+    assert found["return number < LARGEST", "return number >= LARGEST"] == "killed"
+    assert found["return number < LARGEST", "return number <= LARGEST"] == "survived"
+    assert found["LARGEST = 10", "LARGEST = 11"] == "killed"
+    assert found["UNREAD = 3", "UNREAD = 4"] == "survived"
+    assert found["number -= 1", "number += 1"] == "timeout"
+    assert found["return 1", "return 2"] == "untested"
+    assert found["return number * 2", "return number // 2"] == "killed"
+    assert (project / "src/placet/rules/sample.py").read_text() == SAMPLE
+
+    asked = run(project, "--check", "rules/sample")
+    assert asked.returncode == 1
+    assert "return number <= LARGEST" in asked.stdout
+
+    explanations = project / "tests/mutation/survivors.toml"
+    explanations.parent.mkdir()
+    explanations.write_text(EXPLAINED)
+    assert "return number <= LARGEST" not in run(project, "--check", "rules/sample").stdout
+    explanations.write_text(EXPLAINED.replace("<= LARGEST", ">= LARGEST"))
+    assert "explained, and yet no survivor" in run(project, "--check", "rules/sample").stdout
+
+
+def test_nothing_is_said_about_changes_while_the_unchanged_tests_fail(project: Path) -> None:
+    (project / "tests/rules/test_sample.py").write_text(TESTS.replace("== 10", "== 11"))
+
+    done = run(project, "rules/sample")
+
+    assert done.returncode == 1
+    assert "test_bound" in done.stderr
+    assert not (project / ".mutation").exists()
+
+
+def test_a_part_that_is_not_there_is_refused(project: Path) -> None:
+    done = run(project, "rules/smaple")
+
+    assert done.returncode == 1
+    assert "There is no part 'rules/smaple'" in done.stderr
