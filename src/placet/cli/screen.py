@@ -100,15 +100,15 @@ class Screen:
     # ------------------------------------------------------------ data
 
     def line(self, line: str = "") -> None:
-        streams.put(_all_guarded(line) + "\n")
+        streams.put(_all_guarded(line) + "\n", self._out)
 
     def raw(self, text: str) -> None:
         """A text of our own, as it is."""
-        streams.put(text)
+        streams.put(text, self._out)
 
     def flush(self) -> None:
         """Let whoever reads along see what was written so far."""
-        streams.flush()
+        streams.flush(self._out)
 
     def fields(self, pairs: Iterable[tuple[str, str | None]]) -> None:
         """Labels and foreign values, one pair a line; pairs without a value are left out."""
@@ -121,7 +121,7 @@ class Screen:
         """One JSON document."""
         indent = None if self.form is Form.LINES else 2
         text = json.dumps({"schema": schema, **body}, ensure_ascii=True, allow_nan=False, indent=indent)
-        streams.put(text + "\n")
+        streams.put(text + "\n", self._out)
 
     def listing(
         self,

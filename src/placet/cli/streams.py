@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from typing import TextIO
 
 
 class OutputLost(Exception):
@@ -33,14 +34,14 @@ def fill_closed() -> None:
         sys.stderr = open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")  # noqa: SIM115  # the same
 
 
-def put(text: str) -> None:
-    """Write to standard output.
+def put(text: str, out: TextIO | None = None) -> None:
+    """Write to standard output; `out` is the one that was there before a handler's prints were sent elsewhere.
 
     Raises:
         OutputLost: it could not be written.
     """
     try:
-        sys.stdout.write(text)
+        (out or sys.stdout).write(text)
         return
     except OSError as error:
         lost = OutputLost(is_pipe=isinstance(error, BrokenPipeError))
@@ -64,10 +65,10 @@ def _put_bytes(line: bytes) -> None:
     raise lost
 
 
-def flush() -> None:
+def flush(out: TextIO | None = None) -> None:
     """Let whoever reads along see what was written so far. Raises what `put` raises."""
     try:
-        sys.stdout.flush()
+        (out or sys.stdout).flush()
         return
     except OSError as error:
         lost = OutputLost(is_pipe=isinstance(error, BrokenPipeError))
