@@ -24,7 +24,7 @@ demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
 	@if [ -t 0 ]; then $(BIN)/placet demo $(ARGS); else $(BIN)/placet demo --yes-as mara $(ARGS); fi
 
 test: $(DEV_READY) ## Run the tests (ARGS="-k name")
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 check: $(DEV_READY) ## Format, lint, types, import contracts, documents
 	$(BIN)/ruff format --check .

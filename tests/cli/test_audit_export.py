@@ -179,8 +179,8 @@ def test_wrong_usage_is_told(audited) -> None:
         (("verify", "--export", "."), 2),
         (("verify", "--export", "e.jsonl", "--heads"), 2),
         (("verify", "--export", "e.jsonl", "--print-anchor"), 2),
-        (("verify", "--export", "placet.toml"), 9),
-        (("verify", "--export", "placet.db"), 9),
+        (("verify", "--export", "placet.toml"), 2),
+        (("verify", "--export", "placet.db"), 2),
         (("verify", "--export", "e.jsonl", "--key", "none.key"), 1),
         (("verify", "--export", "e.jsonl", "--key", "wrong.key"), 1),
     ]:
