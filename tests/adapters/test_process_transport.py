@@ -683,7 +683,7 @@ IN_CHILD = """
         ("raise type('s3cr3t', (Exception,), {})", "import_failed (untrusted_exception)"),
         ("class _: pass", "import_failed (AttributeError)"),
         ("import os; os._exit(0)", "process_ended"),
-        (GOOD.replace("text: str", "text: int"), "tool_changed"),
+        (GOOD.replace("text: str", "text: float"), "tool_changed"),  # of another size, or its bytecode would be kept
         (GOOD.replace('risk="low"', 'risk="high"'), "tool_changed"),
         ("act = 7", "tool_changed"),
     ],
