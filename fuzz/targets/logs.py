@@ -140,13 +140,18 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _message(choices: Choices, hostile: HostileValues) -> Any:
     match choices.below(4):
         case 0:
-            return _text(choices)
+            return _spelt_out(_text(choices))
         case 1:
             return choices.one_of(FORMATS) + choices.text()
         case 2:
-            return choices.one_of(FORMATS) + _text(choices)
+            return choices.one_of(FORMATS) + _spelt_out(_text(choices))
         case _:
             return _value(choices, 2, hostile)
+
+
+def _spelt_out(text: str) -> str:
+    """A format that says the text: a bare percent sign before a secret would take the first letter off its name."""
+    return text.replace("%", "%%")
 
 
 def _arguments(choices: Choices, hostile: HostileValues) -> Any:
