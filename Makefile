@@ -15,7 +15,7 @@ ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage mutation fuzz bench fmt requirements pins clean
+.PHONY: help demo test check coverage mutation fuzz bench bench-peers fmt requirements pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,10 @@ mutation: $(DEV_READY) ## Change the core in small places and see whether its te
 bench: $(RUN_READY) ## Measure what the boundary costs on this machine
 	$(BIN)/placet bench $(ARGS)
 
+# Not part of .ci/run: it installs the neighbours, each in an environment of its own below .peers/.
+bench-peers: $(RUN_READY) ## The same governed write through placet and its neighbours, on one slowed disk
+	PYTHONPATH=. $(BIN)/python -m scripts.peers $(ARGS)
+
 requirements: $(DEV_READY) ## Which tests show each promised behaviour, field case and guarantee
 	@$(BIN)/python scripts/requirements_table.py $(ARGS)
 
@@ -62,9 +66,10 @@ pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and require
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
+	@for peer in requirements/peers/*.in; do $(BIN)/uv $(COMPILE) $$peer -o $${peer%.in}.txt; done
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
+	rm -rf .venv .peers build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
 	find src tests scripts fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(PACKAGE)

@@ -74,8 +74,8 @@ def run_slowed(module: str, arguments: Sequence[str], *, microseconds: int) -> i
     Raises:
         NoSlowDisk: there is no C compiler, or it cannot build the library.
     """
-    with _library() as library:
-        before = [library, os.environ.get("LD_PRELOAD", "")]
+    with library() as preloaded:
+        before = [preloaded, os.environ.get("LD_PRELOAD", "")]
         environment = {
             **os.environ,
             "LD_PRELOAD": ":".join(part for part in before if part),
@@ -85,14 +85,19 @@ def run_slowed(module: str, arguments: Sequence[str], *, microseconds: int) -> i
 
 
 @contextmanager
-def _library() -> Iterator[str]:
+def library() -> Iterator[str]:
+    """Build the library that slows fsync and counts it, for as long as the block lasts; its path, for LD_PRELOAD.
+
+    Raises:
+        NoSlowDisk: there is no C compiler, or it cannot build the library.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise NoSlowDisk("there is no C compiler (gcc or cc) on the PATH")
     source = resources.files("placet.proof") / "slow_fsync.c"
     with tempfile.TemporaryDirectory(prefix="placet-fsync-") as folder, resources.as_file(source) as file:
-        library = f"{folder}/slow_fsync.so"
-        command = [compiler, "-shared", "-fPIC", "-O2", "-o", library, str(file), "-ldl"]
+        built = f"{folder}/slow_fsync.so"
+        command = [compiler, "-shared", "-fPIC", "-O2", "-o", built, str(file), "-ldl"]
         if subprocess.run(command, check=False, stdout=sys.stderr).returncode != 0:
             raise NoSlowDisk(f"{compiler} could not build the library that slows fsync")
-        yield library
+        yield built

@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <time.h>
 
+long placet_fsyncs; /* how often this process asked, for who wants to compare durability */
+
 static int slowed(const char *name, int descriptor)
 {
     const char *text = getenv("PLACET_SLOW_FSYNC_US");
     long microseconds = text ? atol(text) : 0;
     struct timespec left = { microseconds / 1000000, (microseconds % 1000000) * 1000 };
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    __atomic_fetch_add(&placet_fsyncs, 1, __ATOMIC_RELAXED);
     while (microseconds > 0 && nanosleep(&left, &left) != 0 && errno == EINTR) { }
     return real(descriptor);
 }
