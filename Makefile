@@ -64,7 +64,7 @@ COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hash
 pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and requirements/*.in
 	$(BIN)/uv $(COMPILE) pyproject.toml -o requirements/run.txt
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
-	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt --extra all pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 	@for peer in requirements/peers/*.in; do $(BIN)/uv $(COMPILE) $$peer -o $${peer%.in}.txt; done
 

@@ -23,7 +23,7 @@ from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import capacity, desk, reconciler, replies
+from placet.engine import capacity, desk, reconciler, replies, switch
 from placet.engine.settings import GateSettings
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
@@ -128,7 +128,8 @@ def decision_table() -> str:
     rows = dict(_refusals_in(desk)) | _NOT_ENTITLED
     approving = [("an approval", f"`{code}`", message) for code, message in sorted(rows.items())]
     settling = [("an unknown effect", f"`{code}`", message) for code, message in sorted(reconciler._REFUSALS.items())]
-    return _table(("deciding", "code", "meaning"), [*approving, *settling])
+    stopping = [("a stop", f"`{code}`", text.format(scope="…")) for code, text in sorted(switch._REFUSALS.items())]
+    return _table(("deciding", "code", "meaning"), [*approving, *settling, *stopping])
 
 
 def argument_reasons() -> str:

@@ -15,11 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import groupby
+from math import inf
 from pathlib import Path
+from zlib import crc32
 
-from .report import agree, forget_results, load_results, save_results, score_table, survivors_text
-from .runs import ROOT, Result, Survey, Task, preload, run_cold, run_warm, survey
+from .report import OPEN, agree, forget_results, load_results, save_results, score_table, survivors_text
+from .runs import ROOT, Result, Survey, Task, failing_unchanged, preload, run_cold, run_warm, survey
 from .sources import Mutant, error_names, mutants
 
 TESTS = {
@@ -27,6 +30,9 @@ TESTS = {
     "engine": ("tests/engine",),
 }
 """The room of tests that must notice a change in a room of the core, by itself."""
+
+_SAVED_EVERY_SECONDS = 30.0
+"""What a run that is stopped may lose."""
 
 
 def main() -> int:
@@ -37,6 +43,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare the last results with the explained survivors")
     parser.add_argument("--survivors", action="store_true", help="show the survivors of the last results")
     parser.add_argument("--again", action="store_true", help="run only what survived the last time")
+    parser.add_argument("--rest", action="store_true", help="run only what the last results say nothing of")
+    parser.add_argument(
+        "--one-in", type=int, default=1, metavar="N", help="a sample: one mutant in so many, always the same ones"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=inf, help="run no more tests on a mutant than take this processor time"
+    )
     parser.add_argument(
         "--tests", nargs="+", metavar="PATH", help="fewer tests than the room's, for a quick look; then --again"
     )
@@ -51,9 +64,11 @@ def main() -> int:
         return 0
     for room in sorted({path.relative_to(ROOT / "src/placet").parts[0] for path in paths}):
         own = [path for path in paths if path.relative_to(ROOT / "src/placet").parts[0] == room]
-        _run(room, own, chosen.tests or TESTS[room], again=chosen.again, only=chosen.only)
-    print(score_table(load_results(), paths))
-    return 0
+        _run(room, own, chosen.tests or TESTS[room], which=chosen)
+    results = load_results()
+    print(score_table(results, paths))
+    files = {path.relative_to(ROOT).as_posix() for path in paths}
+    return 1 if any(result.status == "unjudged" and result.mutant.file in files for result in results) else 0
 
 
 def _paths(parts: list[str]) -> list[Path]:
@@ -70,7 +85,7 @@ def _paths(parts: list[str]) -> list[Path]:
     return found
 
 
-def _run(room: str, paths: list[Path], tests: Sequence[str], *, again: bool, only: str) -> None:
+def _run(room: str, paths: list[Path], tests: Sequence[str], *, which: argparse.Namespace) -> None:
     sys.path.insert(0, str(ROOT / "src"))
     os.environ["PYTHONPATH"] = str(ROOT / "src")
     folder = Path(tempfile.mkdtemp(prefix="mutation-"))
@@ -79,40 +94,52 @@ def _run(room: str, paths: list[Path], tests: Sequence[str], *, again: bool, onl
         seen, modules = survey(tests, paths, folder=folder / "survey")
         print(f"{room}: {len(seen.seconds)} tests, {sum(seen.seconds.values()):.1f} s of processor time", flush=True)
         preload(modules)
-        wanted = _wanted(paths, again=again, only=only)
-        if not (again or only):
+        everything = _mutants(paths)
+        wanted = _wanted(everything, which)
+        if not (which.again or which.only or which.rest or which.one_in > 1):
             save_results([], paths=paths)
         judged: list[Result] = []
-        for result in _judge(wanted, tests, seen, folder=folder):
+        saved = time.monotonic()
+        for result in _judge(wanted, tests, seen, folder=folder, most_seconds=which.seconds):
             judged.append(result)
-            if len(judged) % 200 == 0:
+            if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
                 save_results(judged, paths=[])
-                print(f"{len(judged)} of {len(wanted)}, {time.monotonic() - began:.0f} s", flush=True)
+                saved = time.monotonic()
+                print(f"{len(judged)} of {len(wanted)}, {saved - began:.0f} s", flush=True)
         save_results(judged, paths=[])
-        forget_results({mutant.identity for mutant in _wanted(paths, again=False, only="")}, paths=paths)
+        forget_results({mutant.identity for mutant in everything}, paths=paths)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wanted(paths: list[Path], *, again: bool, only: str) -> list[Mutant]:
+def _mutants(paths: list[Path]) -> list[Mutant]:
     names = error_names(ROOT / "src/placet/errors.py")
-    found = [
-        mutant for path in paths for mutant in mutants(path, root=ROOT, error_names=names) if only in mutant.function
+    return [mutant for path in paths for mutant in mutants(path, root=ROOT, error_names=names)]
+
+
+def _wanted(everything: list[Mutant], which: argparse.Namespace) -> list[Mutant]:
+    last = {result.mutant.identity: result.status for result in load_results()}
+    return [
+        mutant
+        for mutant in everything
+        if which.only in mutant.function
+        and (not which.again or last.get(mutant.identity) in OPEN)
+        and (not which.rest or mutant.identity not in last)
+        and crc32(repr(mutant.identity).encode()) % which.one_in == 0
     ]
-    if not again:
-        return found
-    left = {result.mutant.identity for result in load_results() if result.status in ("survived", "untested")}
-    return [mutant for mutant in found if mutant.identity in left]
 
 
-def _judge(wanted: list[Mutant], tests: Sequence[str], seen: Survey, *, folder: Path) -> Iterator[Result]:
+def _judge(
+    wanted: list[Mutant], tests: Sequence[str], seen: Survey, *, folder: Path, most_seconds: float
+) -> Iterator[Result]:
     tasks: list[Task] = []
     for file, group in groupby(wanted, key=lambda mutant: mutant.file):
         own: list[Task] = []
         for mutant in group:
             reached = seen.tests_of_lines(mutant)
             reloads = not mutant.function or "" in reached
-            names = _likeliest_first(mutant, seen) if reloads else seen.fastest_first(reached)
+            own_tests, others = _likely(mutant, seen, reloads=reloads)
+            names = seen.first_of(own_tests, most_seconds / 2) + seen.first_of(others, most_seconds / 2)
             if names:
                 own.append(Task(file=file, mutant=mutant, tests=names, reloads=reloads))
             else:
@@ -124,35 +151,56 @@ def _judge(wanted: list[Mutant], tests: Sequence[str], seen: Survey, *, folder: 
     cold: list[Task] = []
     for task, status, by in run_warm(tasks, tests, seen, folder=folder):
         if task.mutant is None:
-            continue
-        if status == "cold" or (task.reloads and status == "survived"):
+            if by and not task.reloads:
+                print(f"{task.file}: left out, for they do not pass twice: {by}", flush=True)
+        elif status == "cold" or (task.reloads and status == "survived"):
             cold.append(task)
         else:
             yield Result(mutant=task.mutant, status=status, by=by)
-    for file in sorted({task.file for task in cold}):
-        everything = {test for task in cold if task.file == file for test in task.tests}
-        if run_cold(None, seen.fastest_first(everything), seen, folder=folder / "control")[0] != "survived":
-            raise SystemExit(f"The unchanged tests of {file} do not pass in a fresh process.")
     print(f"{len(cold)} in fresh processes", flush=True)
-    for task in cold:
+    for file, group_of_file in groupby(cold, key=lambda task: task.file):
+        yield from _judge_cold(file, list(group_of_file), seen, folder=folder)
+
+
+def _judge_cold(file: str, tasks: Sequence[Task], seen: Survey, *, folder: Path) -> Iterator[Result]:
+    everything = {test for task in tasks for test in task.tests}
+    failing = failing_unchanged(
+        seen.fastest_first(everything), lambda names: run_cold(None, names, seen, folder=folder / "control")
+    )
+    if failing:
+        print(f"{file}: left out, for they do not pass in a fresh process: {', '.join(failing)}", flush=True)
+    for task in tasks:
         assert task.mutant is not None  # noqa: S101 - controls are not in the list
-        status, by = run_cold(task.mutant, task.tests, seen, folder=folder / "cold")
+        if failing is None:
+            yield Result(mutant=task.mutant, status="unjudged")
+            continue
+        names = [name for name in task.tests if name not in failing]
+        status, by = run_cold(task.mutant, names, seen, folder=folder / "cold")
         yield Result(mutant=task.mutant, status=status, by=by)
 
 
-def _likeliest_first(mutant: Mutant, seen: Survey) -> list[str]:
-    """Every test that reaches the module or whose file speaks of it or of its whole room; its own file's first.
+def _likely(mutant: Mutant, seen: Survey, *, reloads: bool) -> tuple[list[str], list[str]]:
+    """The tests that may notice, those of the module's own files and the others, of both the fastest first.
 
-    A table or a bound is read without running a line of its module.
+    A table or a bound is read without running a line of its module: there, every test that reaches the module, or whose
+    file speaks of it or of its whole room.
     """
     room, *words = mutant.file.removesuffix(".py").removesuffix("/__init__").split("/")[2:]
-    files = {test.partition("::")[0] for test in seen.seconds}
-    named = re.compile(rf"\b{[room, *words][-1]}\b|from placet import {room}\b")
-    speak = {file for file in files if named.search((ROOT / file).read_text(encoding="utf-8"))}
-    everything = {test for test in seen.seconds if test.partition("::")[0] in speak}
-    everything |= seen.tests_of_file(mutant.file)
+    everything = seen.tests_of_lines(mutant)
+    if reloads:
+        files = {test.partition("::")[0] for test in seen.seconds}
+        named = re.compile(rf"\b{[room, *words][-1]}\b|from placet import {room}\b")
+        speak = {file for file in files if named.search(_text(file))}
+        everything = {test for test in seen.seconds if test.partition("::")[0] in speak} | seen.tests_of_file(
+            mutant.file
+        )
     own = {test for test in everything if any(f"test_{word}" in test.partition("::")[0] for word in words)}
-    return seen.fastest_first(own) + seen.fastest_first(everything - own)
+    return seen.fastest_first(own), seen.fastest_first(everything - own)
+
+
+@cache
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from .sources import Mutant
 
 RESULTS = ROOT / ".mutation/results.json"
 EXPLAINED = ROOT / "tests/mutation/survivors.toml"
-_OPEN = ("survived", "untested")
+OPEN = ("survived", "untested", "unjudged")
+"""What is open after a run: nothing noticed it, nothing reaches it, or its tests do not pass unchanged."""
 
 Identity = tuple[str, str, str, str, int]
 
@@ -68,8 +69,8 @@ def agree(paths: Sequence[Path]) -> int:
     files = {path.relative_to(ROOT).as_posix() for path in paths}
     judged = {result.mutant.identity: result for result in load_results() if result.mutant.file in files}
     reasons = {identity: reason for identity, reason in explained().items() if identity[0] in files}
-    missing = [result for identity, result in judged.items() if result.status in _OPEN and identity not in reasons]
-    stale = [identity for identity in reasons if identity not in judged or judged[identity].status not in _OPEN]
+    missing = [result for identity, result in judged.items() if result.status in OPEN and identity not in reasons]
+    stale = [identity for identity in reasons if identity not in judged or judged[identity].status not in OPEN]
     for result in missing:
         print(f"not explained: {_shown(result)}")
     for identity in stale:
@@ -81,7 +82,7 @@ def agree(paths: Sequence[Path]) -> int:
 def survivors_text(results: Iterable[Result], paths: Sequence[Path]) -> str:
     files = {path.relative_to(ROOT).as_posix() for path in paths}
     reasons = explained()
-    chosen = [result for result in results if result.status in _OPEN and result.mutant.file in files]
+    chosen = [result for result in results if result.status in OPEN and result.mutant.file in files]
     return "\n".join(
         _shown(result)
         for result in sorted(chosen, key=lambda result: (result.mutant.file, result.mutant.start))
@@ -103,9 +104,9 @@ def score_table(results: Iterable[Result], paths: Sequence[Path]) -> str:
     counts: dict[str, Counter[str]] = {file: Counter() for file in files}
     for result in results:
         if result.mutant.file in counts:
-            is_explained = result.status in _OPEN and result.mutant.identity in reasons
+            is_explained = result.status in OPEN and result.mutant.identity in reasons
             counts[result.mutant.file]["explained" if is_explained else result.status] += 1
-    lines = [f"{'':44} killed timeout survived untested explained  score"]
+    lines = [f"{'':44} killed timeout survived untested unjudged explained  score"]
     for file, count in counts.items():
         if count.total():
             lines.append(_line(file.removeprefix("src/placet/"), count))
@@ -118,5 +119,5 @@ def _line(name: str, count: Counter[str]) -> str:
     noticed = count["killed"] + count["timeout"]
     judged = count.total() - count["explained"]
     score = 100.0 * noticed / judged if judged else 100.0
-    words = ("killed", "timeout", "survived", "untested", "explained")
+    words = ("killed", "timeout", "survived", "untested", "unjudged", "explained")
     return f"{name:44}" + "".join(f" {count[word]:{len(word)}}" for word in words) + f"  {score:5.1f}"

@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,7 +56,7 @@ _PYTEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """`status` is killed, timeout, survived or untested; `by` is the test that noticed."""
+    """`status` is killed, timeout, survived, untested or unjudged; `by` is the test that noticed."""
 
     mutant: Mutant
     status: str
@@ -86,6 +87,11 @@ class Survey:
 
     def fastest_first(self, tests: Iterable[str]) -> list[str]:
         return sorted(tests, key=lambda test: (self.seconds.get(test, 0.0), test))
+
+    def first_of(self, tests: Sequence[str], most_seconds: float) -> list[str]:
+        """The first tests that together take no longer than that; the first one in any case."""
+        ends = accumulate(self.seconds.get(test, 0.0) for test in tests)
+        return [test for test, end in zip(tests, ends, strict=True) if end <= most_seconds] or list(tests[:1])
 
 
 class _Judge:
@@ -261,11 +267,11 @@ def _survey(tests: Sequence[str], sources: Sequence[Path], told: Path) -> None:
             line: [names.setdefault(test, len(names)) for test in tests] for line, tests in contexts.items()
         }
     ours = ("placet", "tests", "conftest", "test_", "_pytest", "pytest", "mutation", "__")
-    modules = sorted(
+    modules = [  # in the order they were loaded: `_asyncio` before `asyncio` leaves no task that is the current one
         name
         for name, module in list(sys.modules.items())
         if name not in before and not name.startswith(ours) and getattr(module, "__spec__", None) is not None
-    )
+    ]
     told.write_text(
         json.dumps({"names": list(names), "reached": reached, "seconds": watch.seconds, "modules": modules})
     )
@@ -300,7 +306,8 @@ def run_warm(
 
     A mutant inside a function is put there by exchanging the function's code; one at module level by running the
     changed module again in its own namespace. The status is "cold" where that cannot be done, and where a module run
-    again makes its tests fail even unchanged.
+    again makes its tests fail even unchanged. A test that fails though nothing is changed is left out for that file,
+    which can only lower its score; where too many do, the status is "unjudged".
     """
     reader, writer = os.pipe()
     process = os.fork()
@@ -316,8 +323,6 @@ def run_warm(
         for line in lines:
             index, status, by = json.loads(line)
             count += 1
-            if tasks[index].mutant is None and not tasks[index].reloads and status != "survived":
-                raise SystemExit(f"The unchanged tests of {tasks[index].file} do not pass twice: {by}")
             yield tasks[index], status, by
     os.waitpid(process, 0)
     if count != len(tasks):
@@ -338,32 +343,58 @@ def _warm(tasks: Sequence[Task], tests: Sequence[str], seen: Survey, *, folder: 
             functions = _functions_by_code()
             gc.freeze()
             cannot_reload: set[str] = set()
+            left_out: dict[str, set[str] | None] = {}  # None: too many
             noticed: Counter[str] = Counter()
 
             def worth(name: str) -> float:
                 """How often a test has noticed something, for the time it takes."""
                 return noticed[name] / (0.005 + seen.seconds[name])
 
+            def run(names: Sequence[str], change: Callable[[], None], *, number: int) -> tuple[str, str]:
+                return _in_child(
+                    partial(_judge_items, [items[name] for name in names], change, judge),
+                    folder=folder / str(number),
+                    wall_seconds=_wall_seconds(names, seen),
+                )
+
             for index, task in enumerate(tasks):
                 change = _change(task, functions)
                 if change is None or (task.reloads and task.file in cannot_reload):
                     answer = ("cold", "")
+                elif task.mutant is None and not task.reloads:
+                    failing = failing_unchanged(task.tests, partial(run, change=change, number=index))
+                    answer = ("unjudged", "") if failing is None else ("survived", ", ".join(failing))
+                    left_out[task.file] = None if failing is None else set(failing)
+                elif (unfit := left_out.get(task.file, set())) is None:
+                    answer = ("unjudged", "")
                 else:
-                    names = sorted(task.tests, key=worth, reverse=True)  # stable: else as the task has them
-                    answer = _in_child(
-                        partial(_judge_items, [items[name] for name in names], change, judge),
-                        folder=folder / str(index),
-                        wall_seconds=_wall_seconds(task.tests, seen),
-                    )
+                    names = [name for name in task.tests if name not in unfit]
+                    names.sort(key=worth, reverse=True)  # stable: else as the task has them
+                    answer = run(names, change, number=index)
+                    if task.mutant is None and answer[0] != "survived":
+                        cannot_reload.add(task.file)
                 noticed[answer[1]] += answer[0] == "killed"
                 os.write(writer, json.dumps([index, *answer]).encode() + b"\n")
-                if task.mutant is None and answer[0] != "survived":
-                    if not task.reloads:
-                        return True
-                    cannot_reload.add(task.file)
             return True
 
     pytest.main([*_PYTEST, *tests], plugins=[judge, Loop()])
+
+
+_MOST_LEFT_OUT = 5
+
+
+def failing_unchanged(names: Sequence[str], run: Callable[[Sequence[str]], tuple[str, str]]) -> list[str] | None:
+    """The tests that do not pass though nothing is changed, found one by one; None if there are more than five."""
+    failing: list[str] = []
+    while len(failing) <= _MOST_LEFT_OUT:
+        left = [name for name in names if name not in failing]
+        status, by = run(left)
+        if status == "survived":
+            return failing
+        if by not in left:  # a child that was cut off does not say where
+            return None
+        failing.append(by)
+    return None
 
 
 def _wall_seconds(tests: Iterable[str], seen: Survey) -> float:

@@ -37,7 +37,8 @@ def hold_to_full() -> None:
     connect = sqlite3.connect
 
     def full(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        return connect(*arguments, **{"factory": FullConnection, **options})
+        opened: sqlite3.Connection = connect(*arguments, **{"factory": FullConnection, **options})
+        return opened
 
     sqlite3.connect = full  # type: ignore[assignment]
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from placet.bootstrap import MEMORY, LogSink, Recovery, configure_logging
     from placet.bootstrap import open_gate as open
     from placet.engine.desk import ApprovalView, Desk
+    from placet.engine.drain import DrainReport
     from placet.engine.gate import Gate
     from placet.engine.reconciler import RecoveryReport, Truth
     from placet.engine.settings import GateSettings
+    from placet.engine.switch import StopReport, StopView
     from placet.engine.sync import SyncGate
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
     from placet.model.approval import ApprovalState
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from placet.model.principal import Principal, Role, Standing
     from placet.model.projection import Gap, Loose, NoProjection, Strict
     from placet.model.proposal import Proposal
+    from placet.model.retention import Retention
+    from placet.model.stopping import StopScope
     from placet.rules.contracts import Tool, WideInt, tool, tool_from_schema
     from placet.rules.policy import Matrix
     from placet.rules.projections import (
@@ -68,9 +72,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "placet.bootstrap": ("MEMORY", "LogSink", "Recovery", "configure_logging"),
     "placet.engine.desk": ("ApprovalView", "Desk"),
+    "placet.engine.drain": ("DrainReport",),
     "placet.engine.gate": ("Gate",),
     "placet.engine.reconciler": ("RecoveryReport", "Truth"),
     "placet.engine.settings": ("GateSettings",),
+    "placet.engine.switch": ("StopReport", "StopView"),
     "placet.engine.sync": ("SyncGate",),
     "placet.errors": ("NotSent", "PlacetError", "RemoteStatus", "ToolRejected"),
     "placet.model.approval": ("ApprovalState",),
@@ -106,6 +112,8 @@ _HOMES = {
     "placet.model.principal": ("Principal", "Role", "Standing"),
     "placet.model.projection": ("Gap", "Loose", "NoProjection", "Strict"),
     "placet.model.proposal": ("Proposal",),
+    "placet.model.retention": ("Retention",),
+    "placet.model.stopping": ("StopScope",),
     "placet.rules.contracts": ("Tool", "WideInt", "tool", "tool_from_schema"),
     "placet.rules.policy": ("Matrix",),
     "placet.rules.projections": (
@@ -136,6 +144,7 @@ __all__ = [
     "Contract",
     "Deny",
     "Desk",
+    "DrainReport",
     "EffectClass",
     "EffectState",
     "Failed",
@@ -166,10 +175,14 @@ __all__ = [
     "Replayed",
     "Requirement",
     "RequirementKind",
+    "Retention",
     "RetryPolicy",
     "Risk",
     "Role",
     "Standing",
+    "StopReport",
+    "StopScope",
+    "StopView",
     "Strict",
     "Succeeded",
     "SyncGate",

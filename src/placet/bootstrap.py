@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import threading
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from enum import StrEnum
 from heapq import nlargest
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -27,12 +29,15 @@ from placet.adapters.transports.python import PythonTransport
 from placet.engine.afterwards import Afterwards
 from placet.engine.approving import Approver, verify
 from placet.engine.attempts import Attempts
+from placet.engine.auditing import verify_store
 from placet.engine.capacity import Capacity
 from placet.engine.chronicle import Chronicle
+from placet.engine.co_commit import CoCommits
 from placet.engine.custody import Custody
 from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher
+from placet.engine.drain import Drain
 from placet.engine.endings import Endings
 from placet.engine.gate import Gate
 from placet.engine.herald import Herald, introduced
@@ -40,6 +45,7 @@ from placet.engine.keeper import Keeper
 from placet.engine.known import KnownOperations
 from placet.engine.path import CallPath
 from placet.engine.performing import Performing
+from placet.engine.purging import Purger
 from placet.engine.reads import Reads
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals
@@ -48,14 +54,23 @@ from placet.engine.results import Results
 from placet.engine.settings import GateSettings
 from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
+from placet.engine.switch import Switch
 from placet.engine.sync import LoopThread, SyncGate
-from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing, StoreNotWritable
+from placet.errors import (
+    ConfigurationError,
+    ContractError,
+    KeyMaterialError,
+    MisuseError,
+    StoreMissing,
+    StoreNotWritable,
+)
 from placet.model.approval import Question
 from placet.model.audit import ChainedEvent
 from placet.model.contract import Isolation
 from placet.model.exact import has_methods, items_of, member_of
 from placet.model.identifiers import WriterId
 from placet.ports.clock import Clock, IdSource
+from placet.ports.examining import Examination
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.meter import Meter
 from placet.ports.policy import PolicyEngine
@@ -63,10 +78,10 @@ from placet.ports.sinks import AuditSink
 from placet.ports.store import Heard, Store, nobody
 from placet.ports.transport import Transport
 from placet.ports.waiting import raise_owed_cancellation, whatever_happens
-from placet.rules.audit import ChainReport, operation_of, place_in_time, verify_chains
+from placet.rules.audit import ChainReport, Linker, operation_of, place_in_time
 from placet.rules.contracts import Tool
 from placet.rules.decoding import LONE_SURROGATE
-from placet.rules.exports import ExportReport, export_lines, verify_export
+from placet.rules.exports import ExportLines, ExportReport, verify_export
 from placet.rules.policy import Matrix
 
 if TYPE_CHECKING:
@@ -80,9 +95,13 @@ __all__ = [
     "Opening",
     "Recovery",
     "audit_export",
+    "chain_linker",
     "check_export",
     "configure_logging",
     "events_of_operation",
+    "examine_store",
+    "is_address",
+    "is_made",
     "key_path",
     "load_key_file",
     "lost_store",
@@ -91,6 +110,9 @@ __all__ = [
     "open_gate",
     "open_store",
     "peek_at_pending",
+    "shown_store",
+    "sqlite_library_version",
+    "sqlite_settings",
     "system_clock",
     "verify_audit",
 ]
@@ -129,18 +151,20 @@ def open_gate(
 
     Args:
         tools: what may run, made with `placet.tool`.
-        store: the path of a SQLite file (made, with its key file, if absent), or `"memory:"`.
-        key: the key file; `<store>.key` if absent.
+        store: the path of a SQLite file (made, with its key file, if absent), the URL of a PostgreSQL database
+            (`postgresql://user@host/database`; its tables are made if absent), or `"memory:"`.
+        key: the key file; `<store>.key` if absent, and always named for a database.
         policy: the matrix if absent.
         sinks: who else hears audit events, such as `placet.LogSink()`.
         metrics: a Prometheus registry to measure into; nothing is measured without one.
 
     Raises:
-        ContractError: at once, if the tools cannot be registered together.
+        ContractError: at once, if the tools cannot be registered together, or one cannot co-commit in the store.
         On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
     """
     registry = Registry(_listed(tools, "tools"))
     _refuse_unreachable(registry)
+    _refuse_unsettled(registry, store)
     return Opening(
         registry=registry,
         store=_place(store, "store"),
@@ -225,6 +249,7 @@ class Opening:
         self._metrics = metrics
         self._clock = clock
         self._ids = ids
+        self._around: Callable[[Store], Store] = _as_it_is
         self._open: _Running | None = None
         self._thread: LoopThread | None = None
 
@@ -282,6 +307,7 @@ class Opening:
         keys, store = open_store(  # after all that may refuse: nothing is made, or left open, in vain
             self._where, key=self._key, clock=self._clock, ids=self._ids, meter=meter, heard=herald.durable
         )
+        store = self._around(store)
         chronicle = Chronicle(keys=keys, clock=self._clock)
         steps = Steps(policy=self._policy, ids=self._ids, settings=self._settings)
         refusals = Refusals(store=store, chronicle=chronicle, steps=steps)
@@ -298,6 +324,7 @@ class Opening:
             chronicle=chronicle,
             herald=herald,
             afterwards=afterwards,
+            co_commits=CoCommits(store=store, results=results, endings=endings, afterwards=afterwards),
             performing=performing,
             keys=keys,
             ids=self._ids,
@@ -347,6 +374,15 @@ class Opening:
             steps=steps,
             meter=meter,
         )
+        keeper = Keeper(
+            store=store,
+            performing=performing,
+            reconciler=reconciler,
+            clock=SystemClock(),
+            settings=self._settings,
+            owner=owner,
+            meter=meter,
+        )
         gate = Gate(
             registry=self._registry,
             store=store,
@@ -357,18 +393,20 @@ class Opening:
             submissions=submissions,
             desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=self._registry),
             reconciler=reconciler,
+            switch=Switch(store=store, keys=keys, chronicle=chronicle),
+            purger=Purger(
+                store=store,
+                keys=keys,
+                linker=ChainLinker(keys),
+                chronicle=chronicle,
+                registry=self._registry,
+                retention=self._settings.retention,
+            ),
+            drain=Drain(submissions=submissions, keeper=keeper, store=store),
             clock=self._clock,
             ids=self._ids,
             settings=self._settings,
             linker=ChainLinker(keys),
-        )
-        keeper = Keeper(
-            store=store,
-            performing=performing,
-            reconciler=reconciler,
-            clock=SystemClock(),
-            settings=self._settings,
-            owner=owner,
         )
         keeper.start_heartbeat()
         if self._recovery is Recovery.AUTOMATIC:
@@ -408,7 +446,26 @@ class Opening:
 
         if not issubclass(type(self._metrics), CollectorRegistry):
             raise MisuseError("metrics= is a prometheus_client.CollectorRegistry.")
-        return PrometheusMeter(self._metrics, tools=tuple(self._registry.tools), sinks=sinks)
+        return PrometheusMeter(
+            self._metrics, tools=tuple(self._registry.tools), sinks=sinks, store=_name_of_store(self._where)
+        )
+
+
+def around_store(opening: Opening, around: Callable[[Store], Store]) -> Opening:
+    """For proofs whose processes die at a verb of their store: the gate will use what `around` makes of it."""
+    opening._around = around
+    return opening
+
+
+def _as_it_is(store: Store) -> Store:
+    return store
+
+
+def _name_of_store(where: str | Path) -> Hashable:
+    """Equal for gates of one store, and for no others; a store in memory is its gate's own."""
+    if str(where) == MEMORY:
+        return object()
+    return str(where) if is_address(where) else str(Path(where).resolve())
 
 
 def _process_tools(registry: Registry) -> list[Tool]:
@@ -423,6 +480,38 @@ def _refuse_unreachable(registry: Registry) -> None:
 
         for tool in tools:
             place_of(tool)
+
+
+def _refuse_unsettled(registry: Registry, store: str | Path) -> None:
+    """At once, and not at the first call, that a tool cannot co-commit in this store, or could hold it up."""
+    settles_in = _settles_in(str(store))
+    for contract in registry:
+        if contract.remote.co_commits and contract.isolation is not settles_in:
+            raise ContractError(
+                f"The tool {contract.name!r} cannot co-commit in this store.",
+                code="co_commit_unfit",
+                hint=_FIT_TO_CO_COMMIT[settles_in],
+                tool=contract.name,
+            )
+
+
+def _settles_in(store: str) -> Isolation | None:
+    """Where a handler has to run whose transaction settles its effect.
+
+    One on a SQLite file holds the write lock of all: a plain function, in a thread, cannot wait for the event loop
+    while it does.
+    """
+    if store == MEMORY:
+        return None
+    return Isolation.ASYNC if is_address(store) else Isolation.THREAD
+
+
+_POSTGRES = ("postgresql://", "postgres://")
+_FIT_TO_CO_COMMIT = {
+    None: "A store in memory has no transactions: use a SQLite file, or PostgreSQL.",
+    Isolation.THREAD: "On a SQLite file write the handler as a plain function, not a coroutine function.",
+    Isolation.ASYNC: "On PostgreSQL write the handler as a coroutine function, with asyncpg.",
+}
 
 
 def _by_isolation(here: PythonTransport, apart: ProcessTransport) -> Transport:
@@ -499,6 +588,8 @@ def open_store(
     if str(where) == MEMORY:
         keys = KeyRing.ephemeral()
         return keys, MemoryStore(keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
+    if is_address(where):
+        return _open_database(str(where), key, clock=clock, writer=writer, meter=meter, heard=heard)
     from placet.adapters.stores.sqlite import SqliteStore
 
     path = Path(where)
@@ -528,21 +619,118 @@ def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[
     Raises:
         StoreMissing: there is no such file.
     """
-    if not Path(where).exists():
+    if is_address(where):
+        if not is_made(str(where)):
+            raise StoreMissing(
+                f"There is no store at {shown_store(where)}", hint="Create one with: placet init --store-only"
+            )
+    elif not Path(where).exists():
         raise StoreMissing(f"There is no store at {where}")
     return open_store(where, key=key)
 
 
-def peek_at_pending(store: Path, *, key: Path | None, tenant: str, limit: int) -> tuple[Question, ...]:
+def is_made(database: str) -> bool:
+    """Whether there is a store in the database at a URL. Nothing is made.
+
+    Raises:
+        ConfigurationError, StoreError: it cannot be looked at.
+    """
+    _require_asyncpg()
+    from placet.adapters.stores import postgres
+
+    return postgres.is_made(postgres.address_of(database))
+
+
+def is_address(where: str | Path) -> bool:
+    """Whether a store is named by the URL of a PostgreSQL database, and not by a path."""
+    return type(where) is str and where.startswith(_POSTGRES)
+
+
+def shown_store(where: str | Path) -> str:
+    """A store as it may be shown: of a database's address neither user nor password nor options."""
+    if not is_address(where):
+        return str(where)
+    parts = re.fullmatch(r"[a-z]+://(?:[^/?#]*@)?([^/?#]*)([^?#]*).*", str(where), re.S)
+    return f"postgresql://{parts[1]}{parts[2]}" if parts is not None else "postgresql://"
+
+
+def _require_asyncpg() -> None:
+    """Raises:
+    ConfigurationError: the library of the store for many hosts, which is an extra, is not installed.
+    """
+    if find_spec("asyncpg") is None:
+        raise ConfigurationError(
+            "A PostgreSQL store needs asyncpg, which is not installed.", hint='pip install "placet[postgres]"'
+        )
+
+
+def _open_database(
+    where: str, key: Path | None, *, clock: Clock, writer: WriterId, meter: Meter, heard: Heard
+) -> tuple[KeyRing, Store]:
+    """A database has no place beside it for a key: the file is always named. A new store makes it, as a file's does."""
+    _require_asyncpg()
+    from placet.adapters.stores import postgres
+
+    address = postgres.address_of(where)
+    if key is None:
+        raise ConfigurationError(
+            f"A PostgreSQL store needs its key file named: {address.shown}",
+            hint="Say where: key= in Python, --key, PLACET_KEY or key in placet.toml; a new store makes it there.",
+        )
+    if not key.exists():
+        if is_made(where):
+            raise KeyMaterialError(f"The store {address.shown} exists, but its key does not: {key}")
+        at = None
+        with suppress(Exception):
+            at = clock.now()
+        keys = create_key_file(key, at=at)
+    else:
+        keys = load_key_file(key)
+    return keys, postgres.PostgresStore(address, keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
+
+
+def peek_at_pending(store: str | Path, *, key: Path | None, tenant: str, limit: int) -> tuple[Question, ...]:
     """What waits, without touching the store, as far as signatures hold. For suggestions; nothing is made or raised."""
     from placet.adapters.stores.sqlite.peek import peek_pending
 
+    if not isinstance(store, Path):
+        return ()  # a suggestion does not connect to a server
     try:
         keys = load_key_file(key or key_path(store))
     except KeyMaterialError:
         return ()
     found = peek_pending(store, tenant, limit=limit)
     return tuple(each.question for each in found if verify(each, keys) is None)
+
+
+def examine_store(store: Path) -> AbstractContextManager[Examination]:
+    """A look at a SQLite store that changes nothing of it; entering raises what keeps it from being read.
+
+    Raises:
+        StoreError: on entering; see `ports.examining`.
+    """
+    from placet.adapters.stores.sqlite.examining import examine
+
+    return examine(store)
+
+
+def sqlite_library_version() -> tuple[int, ...]:
+    """The SQLite that stores are opened with here."""
+    from placet.adapters.stores.sqlite.examining import library_version
+
+    return library_version()
+
+
+def sqlite_settings() -> dict[str, str]:
+    """What every connection to a SQLite store has set here, read back from the library."""
+    from placet.adapters.stores.sqlite.examining import connection_settings
+
+    return connection_settings()
+
+
+def chain_linker(keys: Keys) -> Linker:
+    """What checks the links of an audit under these keys."""
+    return ChainLinker(keys)
 
 
 def lost_store(store: Path, key: Path) -> StoreMissing:
@@ -564,32 +752,50 @@ def key_path(store: Path) -> Path:
     return store.with_name(store.name + ".key")
 
 
-def verify_audit(store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
+async def verify_audit(
+    store: Store, keys: KeyRing, *, anchors: dict[str, tuple[int, str]] | None = None
+) -> ChainReport:
     """Hold the whole audit of a store against its chains, heads and, if given, anchors kept outside."""
-    return verify_chains(store.chained(), store.heads(), ChainLinker(keys), anchors=anchors, later_heads=store.heads)
+    return await verify_store(store, ChainLinker(keys), anchors=anchors)
 
 
-def events_of_operation(
+async def events_of_operation(
     store: Store, keys: Keys, *, tenant: str, operation_key: str, newest: int
 ) -> tuple[ChainedEvent, ...]:
     """The newest events about one operation, oldest first, under whichever key they were written."""
     prints = Chronicle(keys=keys, clock=SystemClock()).fingerprints(tenant, operation_key)
-    found = (event for event in store.chained(tenant=tenant) if operation_of(event) in prints)
-    return tuple(sorted(nlargest(newest, found, key=place_in_time), key=place_in_time))
+    newest_events: list[ChainedEvent] = []
+    async for event in store.chained(tenant=tenant):
+        if operation_of(event) in prints:
+            newest_events.append(event)
+            if len(newest_events) > 2 * newest:  # a bounded heap in batches: most are not kept
+                newest_events = nlargest(newest, newest_events, key=place_in_time)
+    return tuple(sorted(nlargest(newest, newest_events, key=place_in_time), key=place_in_time))
 
 
-@contextmanager
-def audit_export(store: Store, keys: Keys, *, tenant: str | None) -> Iterator[Iterator[bytes]]:
+@asynccontextmanager
+async def audit_export(store: Store, keys: Keys, *, tenant: str | None) -> AsyncIterator[AsyncIterator[bytes]]:
     """The lines of an export of the whole audit, or of one tenant's part; see `rules.exports`."""
-    with store.snapshot(tenant=tenant) as audit:
-        yield export_lines(
-            audit.events,
+    async with store.snapshot(tenant=tenant) as audit:
+        lines = ExportLines(
             audit.heads,
             count=audit.count,
             tenant=tenant,
             linker=ChainLinker(keys),
             sign=lambda message: keys.mac(KeyPurpose.AUDIT_CHAIN, message),
+            tombstones=audit.tombstones,
         )
+        yield _export(lines, audit.events)
+
+
+async def _export(lines: ExportLines, events: AsyncIterator[ChainedEvent]) -> AsyncIterator[bytes]:
+    for line in lines.begin():
+        yield line
+    async for event in events:
+        for line in lines.take(event):
+            yield line
+    for line in lines.end():
+        yield line
 
 
 def check_export(
@@ -603,14 +809,14 @@ def check_export(
     return verify_export(lines, ChainLinker(load_key_file(key)), anchors=anchors)
 
 
-def open_custody(where: Path, *, key: Path | None = None) -> tuple[Custody, Store]:
+def open_custody(where: str | Path, *, key: Path | None = None) -> tuple[Custody, Store]:
     """The keys of an existing store, to be looked at and changed, and the store to be closed afterwards.
 
     Raises:
         StoreMissing, StoreError, KeyMaterialError: it is not there, or cannot be opened.
     """
     keys, store = open_existing_store(where, key=key)
-    shelf = KeyFile(key or key_path(where))
+    shelf = KeyFile(key or key_path(Path(where)))
     return Custody(shelf=shelf, keys=keys, store=store, chronicle=Chronicle(keys=keys, clock=SystemClock())), store
 
 

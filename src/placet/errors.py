@@ -22,6 +22,8 @@
     │   └── EffectUnknown             we cannot tell whether it acted
     ├── NotFound                      no such object in your tenant
     ├── DecisionRefused               this person may not decide this, or not any more
+    ├── CoCommitRefused               nothing was settled in the handler's transaction, which is to be rolled back
+    │   └── CoCommitNotCovered        it was no transaction that could be settled in; what was written is uncertain
     ├── AuditBroken                   the audit of the store does not hold
     ├── StoreError
     │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
@@ -226,6 +228,21 @@ class DecisionRefused(PlacetError, PermissionError):
     """This decision cannot be taken, by this person or at this time."""
 
     code = "decision_refused"
+
+
+class CoCommitRefused(PlacetError):
+    """Nothing was settled in this transaction. Let the refusal pass, so that all of it is rolled back."""
+
+    code = "co_commit_refused"
+    hint = "Let it pass through the handler; do not commit."
+
+
+class CoCommitNotCovered(CoCommitRefused):
+    """Nothing was settled, and what was written before may be durable already: it is in no transaction of the store."""
+
+    code = "co_commit_not_covered"
+    hint = "Begin a transaction on a connection to the store's own database, write in it, and co-commit last; the README shows how."
+    may_have_acted = True
 
 
 class AuditBroken(PlacetError):

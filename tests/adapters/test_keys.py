@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from placet.adapters.keys import KeyRing, create_key_file, load_key_file
+from placet.adapters.keys.ring import derived
 from placet.errors import KeyMaterialError
 from placet.model.approval import Mac
 from placet.ports.keys import KeyPurpose
@@ -55,6 +56,20 @@ def test_rotation_keeps_old_keys_for_verifying_and_opening() -> None:
     assert not RING.is_authentic(KeyPurpose.APPROVAL, b"m", rotated.mac(KeyPurpose.APPROVAL, b"m"))
     with pytest.raises(KeyMaterialError):
         RING.unseal(rotated.seal(b"text", bound_to=b"row"), bound_to=b"row")
+
+
+@pytest.mark.req("B117", "B137")
+def test_macs_are_hmac_sha256_under_keys_derived_per_purpose_however_often_and_long() -> None:
+    ring = KeyRing({"k-1": ONE, "k-2": TWO}, current="k-2")
+    messages = [b"", b"m", b"m" * 64, b"m" * 100_000]
+    for purpose in KeyPurpose:
+        for message in (*messages, *reversed(messages)):
+            expected = hmac.digest(derived(TWO, purpose.value), message, "sha256").hex()
+            assert ring.mac(purpose, message) == Mac(key_id="k-2", value=expected)
+            old = hmac.digest(derived(ONE, purpose.value), message, "sha256").hex()
+            assert ring.macs(purpose, message) == (Mac(key_id="k-1", value=old), Mac(key_id="k-2", value=expected))
+            assert ring.is_authentic(purpose, message, Mac(key_id="k-1", value=old))
+            assert not ring.is_authentic(purpose, message, Mac(key_id="k-1", value=expected))
 
 
 class Agreeing(str):

@@ -74,6 +74,8 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
     meter.strays(tool="refund", change=1)
     meter.approvals_pending(0)
     meter.effects_unknown(0, 0)
+    meter.effects_unknown_for(reason="gave_up", count=1)
+    meter.heartbeat_failed()
     meter.recovered(at_seconds=1.0)
     meter.alarmed(kind="record_altered")
     meter.calls_running(tool="refund", change=1)
@@ -112,6 +114,8 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
         ("placet_calls_without_room_total", "code", "tool"),
         ("placet_recovery_last_round_timestamp_seconds",),
         ("placet_recovery_failures_total",),
+        ("placet_effects_unknown_by_reason", "reason"),
+        ("placet_heartbeat_failures_total",),
     }
 
 
@@ -310,7 +314,7 @@ def test_the_series_of_one_more_tool_are_few(registry: CollectorRegistry) -> Non
     by_tool = len(OUTCOMES) + len(CUT_SHORT) + len(WITHOUT_ROOM) + len(BREAKER_STATES) + 3
     assert (pages("a") - pages(), pages("a", "b") - pages("a")) == (by_tool, by_tool)
     assert by_tool == 23
-    assert pages() == 71
+    assert pages() == 72
 
 
 MEASURED = (
@@ -378,6 +382,51 @@ def test_numbers_of_the_store_go_with_the_gate_that_measured_them_last(registry:
     assert measured(registry) == [None] * 4
 
 
+def test_numbers_of_several_stores_are_put_together_and_each_goes_with_its_own_gate(
+    registry: CollectorRegistry,
+) -> None:
+    """Two gates on one registry, each with a store of its own: neither's unknown effects hide the other's."""
+    one, other = PrometheusMeter(registry, store="one.db"), PrometheusMeter(registry, store="other.db")
+    twin = PrometheusMeter(registry, store="one.db")
+
+    def measure(meter: Meter, number: int) -> None:
+        meter.approvals_pending(number)
+        meter.effects_unknown(number, number)
+        meter.recovered(at_seconds=number)
+        meter.effects_unknown_for(reason="gave_up", count=number)
+
+    def by_reason() -> float | None:
+        return registry.get_sample_value("placet_effects_unknown_by_reason", {"reason": "gave_up"})
+
+    measure(one, 9)
+    measure(other, 2)
+    assert (measured(registry), by_reason()) == ([11, 11, 9, 2], 11)
+    measure(twin, 4)
+    other.effects_unknown_for(reason="no_probe", count=1)
+    assert (measured(registry), by_reason()) == ([6, 6, 4, 2], 6)
+
+    one.close()
+    assert measured(registry) == [6, 6, 4, 2]
+    other.close()
+
+    assert (measured(registry), by_reason()) == ([4, 4, 4, 4], 4)
+    assert registry.get_sample_value("placet_effects_unknown_by_reason", {"reason": "no_probe"}) is None
+    measure(other, 7)
+    assert measured(registry) == [4, 4, 4, 4]
+    twin.close()
+    assert (measured(registry), by_reason()) == ([None] * 4, None)
+
+
+@pytest.mark.parametrize("reason", ["", "because", 7, AuditOutcome.UNKNOWN])
+def test_a_reason_that_does_not_exist_changes_nothing(registry: CollectorRegistry, meter: Meter, reason: Any) -> None:
+    with pytest.raises(ValueError, match="reason"):
+        meter.effects_unknown_for(reason=reason, count=1)
+    with pytest.raises(ValueError, match="count"):
+        meter.effects_unknown_for(reason="gave_up", count=-1)
+
+    assert not any(name.startswith("placet_effects_unknown_by_reason") for name in samples(registry))
+
+
 def test_several_processes_say_what_one_of_them_has_measured(tmp_path: Path) -> None:
     """One process measures, the other never does: its page is not a 0 that hides the number."""
     program = (
@@ -432,7 +481,7 @@ def test_ten_thousand_strange_calls_make_a_known_number_of_series(registry: Coll
 
     found = samples(registry)
     assert len([name for name in found if name.startswith("placet_tool_calls_total")]) == 3 * len(OUTCOMES)
-    assert len(found) == 604
+    assert len(found) == 605
     assert b"tenant" not in generate_latest(registry) and b"error text" not in generate_latest(registry)
 
 

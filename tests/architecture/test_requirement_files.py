@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "requirements"
-COMPILED = sorted(FOLDER.glob("*.txt"))
+COMPILED = sorted(FOLDER.rglob("*.txt"))
+FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file())
 PIN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+!]+( ; [^\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
@@ -32,9 +33,9 @@ def names(file: str) -> dict[str, str]:
 
 
 def test_each_input_has_its_compiled_file() -> None:
-    compiled = {path.stem for path in COMPILED}
+    compiled = {path.with_suffix("") for path in COMPILED}
 
-    assert {"run"} | {path.stem for path in FOLDER.glob("*.in")} == compiled
+    assert {FOLDER / "run"} | {path.with_suffix("") for path in FOLDER.rglob("*.in")} == compiled
 
 
 @pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.name)
@@ -48,7 +49,7 @@ def test_every_line_is_a_pin_with_hashes(path: Path) -> None:
         assert all(HASH.fullmatch(value) for value in hashes), pin
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_file_names_an_address_or_a_place_on_a_machine(path: Path) -> None:
     text = path.read_text()
 

@@ -193,6 +193,13 @@ class Project:
             stderr=subprocess.PIPE,
         )
 
+    def wait_for(self, name: str) -> None:
+        """Until a handler has made the file."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (self.folder / name).exists():
+            assert time.monotonic() < end, f"{name} never came"
+            time.sleep(0.01)
+
     def at_terminal(
         self, *words: str, answers: list[tuple[str, bytes]] | None = None, ahead: bytes = b"", **environment: str
     ) -> Ran:

@@ -8,6 +8,8 @@ import subprocess
 import apsw
 import pytest
 
+from tests.unguarded import unguarded
+
 from .conftest import PATIENCE_SECONDS, PLACET, Project
 
 
@@ -108,7 +110,7 @@ def test_nothing_is_overwritten_and_nothing_half_written_stays(audited) -> None:
     assert (audited.folder / "kept").read_text() == "mine"
     assert audited.run("audit", "export", "--out", "no/where").code == 2
 
-    connection = apsw.Connection(str(audited.folder / "placet.db"))
+    connection = unguarded(apsw.Connection(str(audited.folder / "placet.db")))
     connection.execute("UPDATE audit_events SET body = replace(body, 'put', 'pat') WHERE tenant = 'other'")
     connection.close()
     broken = audited.run("audit", "export", "--tenant", "acme", "--out", "part.jsonl", "--json")
@@ -124,7 +126,7 @@ def test_an_anchor_holds_for_an_export_too(audited) -> None:
     assert audited.run("audit", "export", "--out", "new.jsonl").code == 0
     words = ("audit", "verify", "--anchor", "anchor.json", "--export")
     assert audited.run(*words, "new.jsonl").code == 0
-    connection = apsw.Connection(str(audited.folder / "placet.db"))
+    connection = unguarded(apsw.Connection(str(audited.folder / "placet.db")))
     connection.execute("DELETE FROM audit_events")
     connection.execute("DELETE FROM audit_heads")
     connection.close()

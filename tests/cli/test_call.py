@@ -266,7 +266,7 @@ async def test_the_command_line_and_the_library_decide_the_same(project) -> None
     ]
     async with placet.open(tools=module.TOOLS, store=placet.MEMORY) as gate:
         by_library = [o.as_data() for o in await gate.submit_all(payloads, principal=agent, run="r")]
-        audited = [json.loads(event.body) for event in gate.store.chained()]
+        audited = [json.loads(event.body) async for event in gate.store.chained()]
     by_command = project.run("call", "--file", "-", "--run", "r", "--jsonl", stdin=lines_of(*payloads)).lines
 
     ids = {"schema", "run_id", "call_id", "tool", "operation_key", "approval_id"}

@@ -70,6 +70,63 @@ def test_a_row_that_cannot_be_read_is_told_and_hides_no_other(unknown) -> None:
     assert f"A row cannot be read, somebody changed it by hand: {KEY}" in ran.err
 
 
+def test_the_queue_says_since_when_why_and_what_may_be_said(unknown) -> None:
+    unknown.call("put", '{"text": "canary"}')
+    lines = unknown.run("effects", "list", "--unknown", "--jsonl")
+    table = unknown.run("effects", "list", "--unknown")
+
+    (line,) = lines.lines
+    assert (line["schema"], line["operation_key"], line["tool"]) == ("unknown_effect/1", KEY, "vague")
+    assert (line["reason"], line["row_reason"], line["probes"]) == ("not_probed", "raised_RuntimeError", 0)
+    assert (line["absence"], line["may_act_twice"], line["requested_by"]) == ("too_early", True, ["agent"])
+    assert (line["why_not_committed"], line["why_not_absent"]) == (None, "too_early_for_absent")
+    assert (line["settled_with"], line["age_seconds"] >= 0) == ("effects.reconcile", True)
+    assert "not probed yet; due 2" in table.out and "too early until 2" in table.out and "act twice" in table.out
+    assert "effects.reconcile" in table.err and "canary" not in table.out + lines.out
+
+    unknown.run("effects", "reconcile", KEY)
+    again = unknown.run("effects", "list", "--unknown", "--json").data["unknown_effects"]
+    assert [(each["reason"], each["probes"]) for each in again] == [("cannot_tell", 1)]
+
+
+def test_the_queue_needs_the_tools_to_say_which_have_a_probe_and_goes_on_without(unknown) -> None:
+    (unknown.folder / "tools.py").write_text("1 / 0\n")
+
+    ran = unknown.run("effects", "list", "--unknown", "--json")
+
+    assert ran.code == 0
+    assert [(each["reason"], each["may_act_twice"]) for each in ran.data["unknown_effects"]] == [("not_here", None)]
+    assert "could not be imported" in ran.err
+
+
+def test_the_queue_shows_nobody_what_is_not_its_own_to_see(unknown) -> None:
+    unknown.rewrite('"approvals.decide", "effects.read", "effects.reconcile"', '"approvals.decide"')
+
+    ran = unknown.run("effects", "list", "--unknown")
+
+    assert (ran.code, ran.out) == (0, "")
+    assert "Nothing that you may see is unknown." in ran.err
+
+
+def test_every_broken_row_is_listed_on_demand(unknown) -> None:
+    assert unknown.run("effects", "list", "--broken", "--json").data["broken_effects"] == []
+    with apsw.Connection(str(unknown.folder / "placet.db")) as database:
+        database.execute("UPDATE effects SET lease_until = ? WHERE state = 'unknown'", (2**63 - 1,))
+    for _ in range(2):
+        unknown.call("put", '{"text": "x"}')
+
+    newest = unknown.run("effects", "list", "--limit", "1")
+    broken = unknown.run("effects", "list", "--broken", "--json")
+
+    assert KEY not in newest.err
+    assert [each["operation_key"] for each in broken.data["broken_effects"]] == [KEY]
+
+
+@pytest.mark.parametrize("words", [("--unknown", "--broken"), ("--unknown", "--state", "unknown")])
+def test_two_lists_at_once_are_none(unknown, words) -> None:
+    assert unknown.run("effects", "list", *words).code == 2
+
+
 def test_show_prints_one_and_how_to_settle_it(unknown) -> None:
     data = unknown.run("effects", "show", KEY, "--json").data
     text = unknown.run("effects", "show", KEY)

@@ -9,6 +9,8 @@ import subprocess
 import apsw
 import pytest
 
+from tests.unguarded import unguarded
+
 from .conftest import ME, PATIENCE_SECONDS, PLACET
 
 
@@ -144,7 +146,7 @@ def test_who_may_not_write_the_folder_changes_nothing(as_nobody) -> None:
 
 
 def test_rows_that_name_a_key_nobody_has_are_told(waiting) -> None:
-    connection = apsw.Connection(str(waiting.folder / "placet.db"))
+    connection = unguarded(apsw.Connection(str(waiting.folder / "placet.db")))
     connection.execute("UPDATE audit_events SET key_id = 'k-' || char(27) WHERE sequence = 1")
     connection.close()
     ran = waiting.at_terminal("keys", "list", NO_COLOR="1")

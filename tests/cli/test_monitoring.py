@@ -21,6 +21,7 @@ from placet.adapters.telemetry.metrics import (
     DECISIONS,
     OUTCOMES,
     STATES,
+    UNKNOWN_REASONS,
     WITHOUT_ROOM,
     PrometheusMeter,
 )
@@ -80,6 +81,9 @@ def page() -> str:
     meter.strays(tool="refund", change=1)
     meter.approvals_pending(1)
     meter.effects_unknown(1, 10.0)
+    for reason in UNKNOWN_REASONS:
+        meter.effects_unknown_for(reason=reason, count=1)
+    meter.heartbeat_failed()
     meter.recovered(at_seconds=1_000_000_000.0)
     meter.recovery_failed()
     meter.sink_failed(sink="log")
@@ -119,11 +123,14 @@ def test_no_quantile_is_averaged_and_none_is_taken_without_le() -> None:
 
 
 def test_gauges_of_the_shared_ledger_are_never_summed() -> None:
-    shared = ("placet_effects_unknown", "placet_effects_unknown_oldest_seconds", "placet_approvals_pending")
+    shared = (
+        *("placet_effects_unknown", "placet_effects_unknown_oldest_seconds", "placet_approvals_pending"),
+        "placet_effects_unknown_by_reason",
+    )
     for expression in every_expression():
         for gauge in shared:
             if re.search(rf"\b{gauge}\b", expression):
-                assert expression.startswith(f"max({gauge})"), expression
+                assert expression.startswith((f"max({gauge})", f"max by (reason) ({gauge}")), expression
 
 
 def test_every_metric_named_is_one_that_a_gate_writes() -> None:
@@ -135,8 +142,9 @@ def test_every_metric_named_is_one_that_a_gate_writes() -> None:
 
 
 def test_every_label_value_named_is_one_that_occurs() -> None:
-    known = {"outcome": OUTCOMES, "state": BREAKER_STATES, "reason": CUT_SHORT, "code": WITHOUT_ROOM}
+    known = {"outcome": OUTCOMES, "state": BREAKER_STATES, "code": WITHOUT_ROOM}
     for expression in every_expression():
+        known["reason"] = UNKNOWN_REASONS if "placet_effects_unknown_by_reason" in expression else CUT_SHORT
         for label, values in re.findall(r'(\w+)=~?"([\w|]+)"', expression):
             assert set(values.split("|")) <= known[label], expression
 
@@ -346,6 +354,34 @@ CASES = [
         below=[series("placet_effects_unknown_oldest_seconds", "3600x50")],
         patient=14,
         fires=18,
+    ),
+    Case(
+        alert="PlacetEffectNeedsPerson",
+        severity="critical",
+        summary="1 unknown effects wait for a person: no_probe",
+        labels={"reason": "no_probe"},
+        first=[
+            first("placet_effects_unknown_by_reason", reason="no_probe", instance=instance) for instance in ("a", "b")
+        ],
+        below=[
+            *(series("placet_effects_unknown_by_reason", "0x50", reason=reason) for reason in ("gave_up", "no_probe")),
+            *(
+                series("placet_effects_unknown_by_reason", "5x50", reason=reason)
+                for reason in sorted(UNKNOWN_REASONS - {"gave_up", "no_probe"})
+            ),
+        ],
+        patient=19,
+        fires=23,
+    ),
+    Case(
+        alert="PlacetHeartbeatFails",
+        severity="warning",
+        summary="Signs of life do not reach the store",
+        first=[first("placet_heartbeat_failures_total")],
+        below=[series("placet_heartbeat_failures_total", "0x50")],
+        patient=10,
+        fires=14,
+        over=30,
     ),
     Case(
         alert="PlacetToolTimesOut",

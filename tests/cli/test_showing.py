@@ -46,7 +46,7 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
 
 
 def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call() -> None:
-    asked_again_later = {"boundary_unavailable", "capacity", "circuit_open", "stopped", "too_many_running"}
+    asked_again_later = {"boundary_unavailable", "capacity", "circuit_open", "draining", "stopped", "too_many_running"}
     denials = {
         code for code in replies._REFUSALS if exit_of_outcome(outcomes.Refused(**BASE, code=code)) is Exit.DENIED
     }

@@ -1,9 +1,11 @@
 """The embedded store is a placet store."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 
+import apsw
 import pytest
 
 from placet.adapters.keys import KeyRing
@@ -12,10 +14,35 @@ from placet.adapters.stores.sqlite import SqliteStore
 from placet.adapters.telemetry.quiet import QuietMeter
 from placet.model.identifiers import WriterId
 from placet.ports.store import nobody
-from placet.testing.conformance import MakeStore, StoreConformance, Subject
+from placet.testing.conformance import HandlersTransaction, MakeStore, StoreConformance, Subject
 from placet.testing.fakes import FakeClock
 
 pytestmark = [pytest.mark.req("B112", "C042"), pytest.mark.case("H08")]
+
+
+class Database:
+    """The store's file, as a handler uses it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[HandlersTransaction]:
+        connection = self._opened()
+
+        async def write(word: str) -> None:
+            connection.execute("INSERT INTO words VALUES (?)", (word,))
+
+        with connection:
+            yield HandlersTransaction(connection=connection, write=write)
+
+    async def words(self) -> list[str]:
+        return [str(row[0]) for row in self._opened().execute("SELECT word FROM words ORDER BY rowid")]
+
+    def _opened(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path))
+        connection.execute("CREATE TABLE IF NOT EXISTS words (word TEXT)")
+        return connection
 
 
 class TestSqliteStore(StoreConformance):
@@ -34,7 +61,13 @@ class TestSqliteStore(StoreConformance):
                 )
                 return opened[-1]
 
-            return Subject(store=await open_it(), clock=clock, linker=ChainLinker(keys), open_again=open_it)
+            return Subject(
+                store=await open_it(),
+                clock=clock,
+                linker=ChainLinker(keys),
+                open_again=open_it,
+                database=Database(path),
+            )
 
         yield make
         for store in opened:

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
 from placet.testing import FakeClock
+from tests.unguarded import unguarded
 
 AGENT = placet.Principal.agent("agent", tenant="acme", roles=("operator",), scopes=("orders.refund",))
 MARA = placet.Principal.person("mara", tenant="acme", scopes=("approvals.decide", "effects.reconcile", "effects.read"))
@@ -70,7 +71,7 @@ def bodies(store: Path) -> list[dict[str, Any]]:
 
 def change(store: Path, *statements: str) -> None:
     """What a writer of the database may do without the key. A second SQLite library in one process would lose data."""
-    connection = apsw.Connection(str(store))
+    connection = unguarded(apsw.Connection(str(store)))
     for statement in statements:
         connection.execute(statement)
     connection.close()
@@ -291,7 +292,7 @@ async def test_g9_every_started_attempt_is_completed(trouble: BaseException | No
         await gate.submit(proposal(), principal=AGENT, run="r")
         await gate.submit(proposal("get_order", "c2", order_id="A7"), principal=AGENT, run="r")
         await gate.submit(proposal("nothing", "c3"), principal=AGENT, run="r")
-        report = gate.verify_audit()
+        report = await gate.verify_audit()
 
     kinds = [body["kind"] for body in bodies(store)]
     assert kinds.count("started") == kinds.count("completed") >= 3
@@ -314,7 +315,7 @@ async def test_g9_a_caller_that_leaves_has_its_attempt_closed(store: Path) -> No
         with pytest.raises(asyncio.CancelledError):
             await call
         (effect,) = await gate.reconciler.effects(by=AGENT)
-        assert (effect.state, gate.verify_audit().unpaired) == (placet.EffectState.UNKNOWN, 0)
+        assert (effect.state, (await gate.verify_audit()).unpaired) == (placet.EffectState.UNKNOWN, 0)
 
 
 async def test_g10_no_argument_result_or_exception_text_leaves(
@@ -357,7 +358,7 @@ async def test_g11_a_changed_removed_or_moved_event_shows(
     async with placet.open(tools=till.tools(), store=store) as gate:
         for call_id in ("c1", "c2"):
             await gate.submit(proposal(call_id=call_id), principal=AGENT, run="r")
-        assert gate.verify_audit().holds
+        assert (await gate.verify_audit()).holds
     if problem is None:  # two rows change places by way of a free one
         change(
             store,
@@ -369,7 +370,7 @@ async def test_g11_a_changed_removed_or_moved_event_shows(
         change(store, statement)
 
     async with placet.open(tools=till.tools(), store=store) as gate:
-        report = gate.verify_audit()
+        report = await gate.verify_audit()
 
     assert not report.holds
     assert problem in (None, *(each.problem for each in report.breaks))
@@ -378,13 +379,13 @@ async def test_g11_a_changed_removed_or_moved_event_shows(
 async def test_g11_a_rollback_of_everything_shows_against_a_head_kept_outside(till: Till, store: Path) -> None:
     async with placet.open(tools=till.tools(), store=store) as gate:
         await gate.submit(proposal(), principal=AGENT, run="r")
-        anchors = {head.writer: (head.sequence, head.link) for head in gate.store.heads()}
-        assert gate.verify_audit(anchors=dict(anchors)).holds
+        anchors = {head.writer: (head.sequence, head.link) for head in await gate.store.heads()}
+        assert (await gate.verify_audit(anchors=dict(anchors))).holds
     change(store, "DELETE FROM audit_events", "DELETE FROM audit_heads")
 
     async with placet.open(tools=till.tools(), store=store) as gate:
-        assert gate.verify_audit().holds  # nobody inside can tell
-        report = gate.verify_audit(anchors=dict(anchors))
+        assert (await gate.verify_audit()).holds  # nobody inside can tell
+        report = await gate.verify_audit(anchors=dict(anchors))
 
     assert [each.problem for each in report.breaks] == ["history_missing"]
 

@@ -17,6 +17,7 @@ from placet import Gate, GateSettings, Principal, Tool
 from placet.model.effect import Effect, EffectState
 from placet.model.outcome import AwaitingApproval, Outcome
 from placet.testing import FakeClock, SeededIds
+from tests.at_once import each_at_once
 
 SCOPE = "ops.write"
 VIEWER = Principal.agent("agent-viewer", tenant="acme")
@@ -75,11 +76,11 @@ class World:
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """The audit as it is stored; with kinds, only those events."""
-        events = [json.loads(event.body) for event in self.gate.store.chained()]
+        events = [json.loads(event.body) for event in each_at_once(self.gate.store.chained())]
         return [event for event in events if not kinds or event["kind"] in kinds]
 
     def bodies(self) -> bytes:
-        return b"\n".join(event.body for event in self.gate.store.chained())
+        return b"\n".join(event.body for event in each_at_once(self.gate.store.chained()))
 
     def words(self) -> list[str]:
         """`started`, or the outcome with which an attempt completed, in order."""
@@ -147,7 +148,7 @@ async def open_world() -> AsyncIterator[OpenWorld]:
         yield open_one
         for world in worlds:
             world.check_pairs()
-            assert world.gate.verify_audit().holds
+            assert (await world.gate.verify_audit()).holds
 
 
 @dataclass

@@ -69,7 +69,7 @@ async def test_every_word_occurs_and_every_pair_is_closed(open_world: OpenWorld,
     }
     assert world.words().count("started") * 2 == len(world.words())
     world.check_pairs()
-    assert world.gate.verify_audit().unpaired == 0
+    assert (await world.gate.verify_audit()).unpaired == 0
 
 
 @pytest.mark.req("B115", "B116", "B121", "C050")

@@ -45,7 +45,7 @@ def record_of(path: Path) -> tuple[list[tuple[str, str | None]], int]:
     async def look() -> tuple[list[tuple[str, str | None]], int]:
         async with placet.open(tools=[], store=path, recovery=Recovery.MANUAL) as gate:
             effects = await gate.store.effects(tenant=None, states=tuple(EffectState), limit=100)
-            return [(effect.state.value, effect.reason) for effect in effects], gate.verify_audit().unpaired
+            return [(effect.state.value, effect.reason) for effect in effects], (await gate.verify_audit()).unpaired
 
     return asyncio.run(look())
 

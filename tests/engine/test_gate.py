@@ -39,6 +39,7 @@ from placet.model.call import Call
 from placet.model.contract import Contract
 from placet.model.decision import Decision
 from placet.model.ledger import run_scope
+from tests.at_once import each_at_once
 from tests.engine.conftest import (
     ADMIN,
     OPERATOR,
@@ -245,7 +246,7 @@ async def test_one_definition_decides_and_records_the_same_behind_both_facades(
         from placet.bootstrap import open_existing_store
 
         _, store = open_existing_store(tmp_path / "p.db")
-        return outcome, [json.loads(event.body) for event in store.chained()]
+        return outcome, [json.loads(event.body) for event in each_at_once(store.chained())]
 
     outcome = await world.gate.submit(proposal, principal=OPERATOR, run="r1")
     other, events = await asyncio.to_thread(carried)

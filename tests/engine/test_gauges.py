@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry
 import placet
 from placet import Breaker, GateSettings
 from placet.errors import StoreUnavailable
+from placet.rules.unknowns import UnknownReason
 from placet.testing import FakeClock
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, acting
 
@@ -65,6 +67,79 @@ async def test_nobody_looked_is_not_nothing_found(open_world: OpenWorld, numbers
 
     assert numbers.measured() == [1, 7, 0, world.clock.now().timestamp()]
     assert numbers("placet_recovery_failures_total") == 0
+
+
+async def test_unknown_effects_are_counted_by_why_nothing_has_settled_them(
+    open_world: OpenWorld, numbers: Numbers, where: str
+) -> None:
+    async def looks(context: placet.ProbeContext) -> placet.CannotTell:
+        return placet.CannotTell()
+
+    blind, seen = acting(fails, name="blind", breaker=None), acting(fails, name="seen", breaker=None, probe=looks)
+    settings = GateSettings(grace_seconds=0.05, max_probes=2)
+    world = await open_world(blind, seen, store=where, metrics=numbers.registry, settings=settings)
+
+    def counts() -> dict[str, float | None]:
+        name = "placet_effects_unknown_by_reason"
+        found = {reason.value: numbers(name, reason=reason.value) for reason in UnknownReason}
+        return {reason: count for reason, count in found.items() if count != 0}
+
+    assert set(counts().values()) == {None}
+    await world.submit(blind, call_id="a")
+    await world.submit(blind, call_id="b")
+    await world.submit(seen, call_id="c")
+    await world.gate.reconciler.recover()
+    assert counts() == {"no_probe": 2, "cannot_tell": 1}
+    world.clock.advance(3600)
+    await world.gate.reconciler.recover()
+
+    assert counts() == {"no_probe": 2, "gave_up": 1}
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_gates_of_two_stores_on_one_registry_add_up_and_two_of_one_do_not(
+    open_world: OpenWorld, numbers: Numbers, tmp_path: Path, is_same: bool
+) -> None:
+    stores = [tmp_path / "one.db", tmp_path / ("sub/../one.db" if is_same else "two.db")]
+    (tmp_path / "sub").mkdir()
+    tool = acting(fails, breaker=None)
+    worlds = [
+        await open_world(tool, store=str(store), metrics=numbers.registry, seed=n) for n, store in enumerate(stores)
+    ]
+    await worlds[0].submit("act", call_id="a")
+    await worlds[0].submit("act", call_id="b")
+    if not is_same:
+        await worlds[1].submit("act", call_id="c")
+    for world in worlds:
+        await world.gate.reconciler.recover()
+
+    assert numbers("placet_effects_unknown") == (2 if is_same else 3)
+
+
+async def test_a_sign_of_life_that_is_not_taken_is_told(
+    open_world: OpenWorld, numbers: Numbers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = GateSettings(grace_seconds=0.05, lease_seconds=0.03)
+    failed = asyncio.Event()
+
+    async def waits() -> None:
+        await failed.wait()
+
+    world = await open_world(acting(waits), metrics=numbers.registry, settings=settings)
+
+    async def down(*args: Any, **more: Any) -> Any:
+        raise StoreUnavailable("secret of the store")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.gate.store, "heartbeat", down)
+        asking = asyncio.ensure_future(world.submit("act"))
+        await numbers.until(2, "placet_heartbeat_failures_total")
+        failed.set()
+        await asking
+
+    told = [record for record in caplog.records if record.name == "placet.keeper"]
+    assert told and {record.getMessage() for record in told} == {"heartbeat failed"}
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize("verb", ["stranded", "lost_reads", "due_for_probe", "unknown_effects", "pending_count"])

@@ -94,7 +94,7 @@ async def test_an_approval_taken_back_between_look_and_claim_is_asked_for_anew()
 async def test_a_handler_that_cancels_itself_is_closed_as_unknown() -> None:
     async with placet.open(tools=[cancels_itself], store="memory:") as gate:
         outcome = await gate.submit(call("cancels_itself", "c1"), principal=AGENT, run="r")
-        report = gate.verify_audit()
+        report = await gate.verify_audit()
 
     assert isinstance(outcome, Unknown)
     assert (report.holds, report.unpaired) == (True, 0)
@@ -187,8 +187,8 @@ async def test_a_fault_of_our_own_inside_a_read_closes_its_pair(monkeypatch: pyt
     monkeypatch.setattr(Results, "checked", broken)
     async with placet.open(tools=[look], store="memory:") as gate:
         outcome = await gate.submit(call("look", "c1"), principal=AGENT, run="r")
-        kinds = [event.body for event in gate.store.chained()]
-        report = gate.verify_audit()
+        kinds = [event.body async for event in gate.store.chained()]
+        report = await gate.verify_audit()
 
     assert isinstance(outcome, Failed)
     assert (len(kinds), report.holds, report.unpaired) == (2, True, 0)

@@ -166,7 +166,7 @@ async def test_a_result_is_stored_with_its_digest_and_its_event(world: World) ->
     assert effect.state is EffectState.COMMITTED
     assert effect.result_digest == sha256_hex("placet/result/1", canonical)
     assert effect.sealed_result is not None and canonical not in effect.sealed_result
-    completed = [orjson.loads(event.body) for event in world.gate.store.chained()][-1]
+    completed = [orjson.loads(event.body) async for event in world.gate.store.chained()][-1]
     expected = {
         "kind": "completed",
         "outcome": "success",
@@ -470,7 +470,7 @@ async def test_what_proves_that_nothing_happened_is_failed_and_may_be_asked_agai
 
     first = await world.ask()
     assert type(first) is Failed and await world.state() is EffectState.FAILED
-    events = [orjson.loads(event.body) for event in world.gate.store.chained()]
+    events = [orjson.loads(event.body) async for event in world.gate.store.chained()]
     assert events[-1]["effect_state"] == "failed"
     world.remote.behaviour = at_once
     second = await world.ask(call_id="call-2")
@@ -500,7 +500,7 @@ async def test_a_cancelled_call_is_closed_as_unknown_and_the_cancellation_goes_o
         await asking
 
     assert await world.state() is EffectState.UNKNOWN
-    assert world.gate.verify_audit().unpaired == 0
+    assert (await world.gate.verify_audit()).unpaired == 0
     assert type(await world.ask(call_id="call-2")) is Unknown
 
 

@@ -45,7 +45,7 @@ class House:
     async def open(self) -> AsyncIterator[Gate]:
         async with self.opening() as gate:
             yield gate
-            report = gate.verify_audit()
+            report = await gate.verify_audit()
             assert (report.breaks, report.unpaired) == ((), 0)
 
     def payment(self, how: str = "", *, call_id: str = "c1", tool: str = "pay") -> dict[str, object]:
@@ -239,7 +239,7 @@ async def test_nothing_a_child_says_or_carries_leaks(
 ) -> None:
     async with house.open() as gate:
         outcome = await ask(gate, house.payment("leaks"))
-        audit = b"\n".join(event.body for event in gate.store.chained())
+        audit = b"\n".join([event.body async for event in gate.store.chained()])
 
     printed = capfd.readouterr()
     assert type(outcome) is Unknown

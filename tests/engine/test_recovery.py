@@ -27,6 +27,7 @@ from placet.model.ledger import Voided
 from placet.model.outcome import AwaitingApproval, Failed, Outcome, Refused, Replayed, Succeeded, Unknown
 from placet.ports.store import Store
 from placet.testing.fakes import FakeClock, SeededIds
+from tests.at_once import at_once, each_at_once
 
 AGENT = placet.Principal.agent("agent-1", tenant="acme", roles=["operator"], scopes=["pay"])
 PERSON = placet.Principal.person(
@@ -165,10 +166,10 @@ class World:
         return await self.row()
 
     def assert_audit_is_whole(self) -> None:
-        report = self.gate.verify_audit()
+        report = at_once(self.gate.verify_audit())
         assert (report.breaks, report.unpaired) == ((), 0)
         balance: Counter[tuple[Any, ...]] = Counter()
-        for event in self.gate.store.chained():
+        for event in each_at_once(self.gate.store.chained()):
             body = orjson.loads(event.body)
             name = tuple(body.get(key) for key in ("run_id", "call_id", "attempt", "fence"))
             if body["kind"] == "started":
@@ -301,7 +302,7 @@ async def test_a_claim_in_doubt_spends_its_approval_once(world: World) -> None:
 
     assert type(await world.ask("refund")) is Succeeded
 
-    kinds = [orjson.loads(event.body)["kind"] for event in world.gate.store.chained()]
+    kinds = [orjson.loads(event.body)["kind"] async for event in world.gate.store.chained()]
     assert kinds.count("approval_spent") == 1
     assert sum(world.acted.values()) == 1
     world.assert_audit_is_whole()
@@ -420,7 +421,7 @@ async def test_a_read_that_cannot_be_put_on_record_is_not_shown_and_is_closed_on
     assert type(await world.ask("look")) is Unknown
 
     async with asyncio.timeout(5):
-        while world.store.script["record"] or world.gate.verify_audit().unpaired:
+        while world.store.script["record"] or (await world.gate.verify_audit()).unpaired:
             await asyncio.sleep(0)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -456,7 +457,7 @@ async def test_a_decision_in_doubt_may_be_repeated_by_the_same_person(world: Wor
     decided = await world.gate.desk.approve(waiting.approval_id, digest=view.digest, by=PERSON)
 
     assert decided.state is placet.ApprovalState.APPROVED
-    kinds = [orjson.loads(event.body)["kind"] for event in world.gate.store.chained()]
+    kinds = [orjson.loads(event.body)["kind"] async for event in world.gate.store.chained()]
     assert kinds.count("approval_approved") == 1
     assert type(await world.ask("refund")) is Succeeded
 
@@ -617,7 +618,7 @@ async def test_only_an_entitled_person_settles_an_effect(
 
     assert refused.value.code == code
     assert await world.row() == lost
-    kinds = [orjson.loads(event.body)["kind"] for event in world.gate.store.chained()]
+    kinds = [orjson.loads(event.body)["kind"] async for event in world.gate.store.chained()]
     assert kinds[-1] == "reconcile_refused"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import placet
+from placet.adapters.telemetry.quiet import QuietMeter
 from placet.engine.gate import Gate
 from placet.engine.keeper import Keeper
 from placet.errors import MisuseError, NotFound, StoreInDoubt, StoreUnavailable
@@ -597,6 +598,7 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
         clock=clock,
         settings=placet.GateSettings(),
         owner=placet.model.identifiers.OwnerId("o"),
+        meter=QuietMeter(),
     )
     with caplog.at_level(logging.WARNING, logger="placet.keeper"):
         keeper.start_heartbeat()

@@ -88,7 +88,7 @@ async def test_every_sink_hears_every_event_once_and_in_order(
     await world.submit("write", {"word": "x"}, call_id="c4", principal=VIEWER, run="r2")
     await delivered(world, one, two)
 
-    stored = sorted(event.body for event in world.gate.store.chained())
+    stored = sorted([event.body async for event in world.gate.store.chained()])
     assert sorted(event_body(event) for event in one.heard) == stored
     assert sorted(event_body(event) for event in two.heard) == stored
     assert [event.kind for event in two.heard] == [EventKind(event["kind"]) for event in world.events()]

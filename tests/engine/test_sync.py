@@ -98,14 +98,16 @@ def test_every_coroutine_of_the_gate_has_its_carried_twin(carried: type, inner: 
     assert ours - {"announce"} <= set(vars(carried))
 
 
-def test_every_coroutine_of_desk_and_reconciler_has_its_carried_twin() -> None:
-    from placet.engine.sync import SyncDesk, SyncReconciler
+def test_every_coroutine_of_desk_reconciler_and_switch_has_its_carried_twin() -> None:
+    from placet.engine.switch import Switch
+    from placet.engine.sync import SyncDesk, SyncReconciler, SyncSwitch
 
-    for carried, inner, inside in ((SyncDesk, Desk, set()), (SyncReconciler, Reconciler, {"probe"})):
-        ours = {name for name, each in vars(inner).items() if inspect.iscoroutinefunction(each) and name[0] != "_"}
+    pairs = ((SyncDesk, Desk, set()), (SyncReconciler, Reconciler, {"probe"}), (SyncSwitch, Switch, set()))
+    for carried, inner, inside in pairs:
+        ours = {name for name, _ in inspect.getmembers(inner, inspect.iscoroutinefunction) if name[0] != "_"}
         assert ours - inside <= set(vars(carried))
         for name in ours - inside:
-            assert vars(carried)[name].__doc__ == vars(inner)[name].__doc__
+            assert vars(carried)[name].__doc__ == getattr(inner, name).__doc__
 
 
 @pytest.mark.req("B106", "H042")

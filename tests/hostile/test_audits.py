@@ -32,18 +32,18 @@ async def test_a_hostile_anchor_proves_nothing(world: World, watch: Watch, posit
     assert (await world.submit("look", {"word": "x"})).is_success
     for name, value in watch.each():
         if position == "link" and type(value) is str:  # text, which is no link of this audit
-            assert not world.gate.verify_audit(anchors=ANCHORS[position](value)).holds
+            assert not (await world.gate.verify_audit(anchors=ANCHORS[position](value))).holds
             continue
         if position == "sequence" and type(value) is int and value > 0:  # a place that this audit does not reach
-            assert not world.gate.verify_audit(anchors=ANCHORS[position](value)).holds
+            assert not (await world.gate.verify_audit(anchors=ANCHORS[position](value))).holds
             continue
-        made = watch.ended_at_once(lambda: world.gate.verify_audit(anchors=ANCHORS[position](value)))
+        made = await watch.ended(lambda: world.gate.verify_audit(anchors=ANCHORS[position](value)))
         assert type(made) is MisuseError, name
 
     writer = {watch.values().key_like("w"): (1, "0" * 64)}
-    assert type(watch.ended_at_once(lambda: world.gate.verify_audit(anchors=writer))) is MisuseError  # type: ignore[arg-type]
+    assert type(await watch.ended(lambda: world.gate.verify_audit(anchors=writer))) is MisuseError  # type: ignore[arg-type]
     assert watch.ran == []
-    assert world.gate.verify_audit(anchors={}).holds
+    assert (await world.gate.verify_audit(anchors={})).holds
     watch.assert_nothing_leaked(world)
     await watch.assert_serves(world)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet import Allow, Ask, Deny, Invalid, Refused, Requirement, Succeeded
+from placet import Allow, Ask, Deny, Invalid, Matrix, Refused, Requirement, Succeeded
 from placet.model.identifiers import PolicyVersion
 from placet.testing.hostile import KINDS
 from tests.engine.conftest import OPERATOR, OpenWorld, Spy, World, looked_up, written
@@ -83,6 +83,24 @@ async def assert_policy_failed(world: World, watch: Watch, spy: Spy, why: str = 
     assert world.words()[before:] == ["started", "denied"] * 2
     assert spy.count == 0
     watch.assert_nothing_leaked(world)
+
+
+@pytest.mark.req("B058")
+@pytest.mark.parametrize(
+    "table",
+    [
+        half_made(Matrix),
+        half_made(Matrix, requirement=None),
+        half_made(Matrix, requirement=Requirement(lifetime_seconds=1e300)),
+    ],
+    ids=["of nothing", "of none", "of a time that is too long"],
+)
+async def test_a_table_of_ours_that_was_made_wrongly_denies(
+    open_world: OpenWorld, spy: Spy, watch: Watch, table: Matrix
+) -> None:
+    world = await open_world(looked_up(spy), written(spy), policy=table)
+
+    await assert_policy_failed(world, watch, spy)
 
 
 async def with_policy(open_world: OpenWorld, watch: Watch, spy: Spy, policy: Any) -> World:

@@ -21,6 +21,7 @@ from placet.engine.gate import Gate
 from placet.model.effect import EffectState
 from placet.rules.contracts import Tool
 from placet.testing.kill_points import KillPoint, Mortal, SentinelRemote, die
+from tests.at_once import at_once, each_at_once
 
 FORK_SERVER = get_context("forkserver")
 FORK_SERVER.set_forkserver_preload(["placet.bootstrap", "placet.testing.kill_points", "pydantic", "apsw"])
@@ -162,18 +163,20 @@ async def recovered(gate: Gate) -> None:
     """Let recovery run until nothing is left dispatched, unknown or open; leases here are a third of a second."""
     open_states = (EffectState.DISPATCHED, EffectState.UNKNOWN)
     async with asyncio.timeout(10):
-        while await gate.store.effects(tenant=None, states=open_states, limit=1) or gate.verify_audit().unpaired:
+        while (
+            await gate.store.effects(tenant=None, states=open_states, limit=1) or (await gate.verify_audit()).unpaired
+        ):
             await gate.reconciler.recover()
             await asyncio.sleep(LEASE_SECONDS / 10)
 
 
 def assert_audit_is_whole(gate: Gate) -> None:
     """The chains hold, and every started attempt has exactly one completed event."""
-    report = gate.verify_audit()
+    report = at_once(gate.verify_audit())
     assert (report.breaks, report.unpaired) == ((), 0)
     started: Counter[tuple[Any, ...]] = Counter()
     completed: Counter[tuple[Any, ...]] = Counter()
-    for event in gate.store.chained():
+    for event in each_at_once(gate.store.chained()):
         body = json.loads(event.body)
         name = tuple(body.get(key) for key in ("tenant", "run_id", "call_id", "attempt", "fence"))
         if body["kind"] == "started":

@@ -105,7 +105,7 @@ async def test_writers_do_not_notice_that_keys_rotate(tmp_path: Path) -> None:
     custody, store = bootstrap.open_custody(tmp_path / "placet.db")
     try:
         records = await custody.listed()
-        kinds = Counter(json.loads(event.body)["kind"] for event in store.chained())
+        kinds = Counter([json.loads(event.body)["kind"] async for event in store.chained()])
     finally:
         await store.close()
     assert {record.fact.state.value for record in records} == {"old", "current"}, "no row names a key that is not there"
@@ -114,5 +114,5 @@ async def test_writers_do_not_notice_that_keys_rotate(tmp_path: Path) -> None:
     assert kinds["key_rotated"] == ROTATIONS
     assert kinds["started"] == kinds["completed"]
     async with placet.open(tools=[], store=tmp_path / "placet.db") as gate:
-        report = gate.verify_audit()
+        report = await gate.verify_audit()
     assert (report.holds, report.unpaired) == (True, 0)

@@ -89,7 +89,7 @@ async def test_eight_processes_with_one_approval_spend_it_once(tmp_path: Path) -
     assert set(statuses) <= {"succeeded", "replayed", "awaiting_approval"}
     assert sum(place.remote.effects().values()) == 1
     async with open_gate(place) as gate:
-        kinds = [json.loads(event.body)["kind"] for event in gate.store.chained()]
+        kinds = [json.loads(event.body)["kind"] async for event in gate.store.chained()]
         effects = await gate.store.effects(tenant="acme", states=tuple(EffectState), limit=99)
         assert_audit_is_whole(gate)
     assert kinds.count("approval_spent") == 1
@@ -109,7 +109,7 @@ async def test_eight_processes_open_an_empty_store_and_make_schema_and_key_once(
     assert [outcome["status"] for outcome in outcomes] == ["succeeded"] * 8, outcomes
     assert len(place.remote.effects()) == 8
     async with open_gate(place) as gate:
-        assert gate.verify_audit().writers == 8
+        assert (await gate.verify_audit()).writers == 8
         assert_audit_is_whole(gate)
     assert sorted(file.name for file in tmp_path.glob("*.key*")) == ["placet.db.key"]
     assert list(tmp_path.glob(".placet*")) == []

@@ -199,7 +199,7 @@ async def asked(place: Place) -> str:
 
 
 async def events_of(gate: Gate, kind: str) -> int:
-    return sum(orjson.loads(event.body)["kind"] == kind for event in gate.store.chained())
+    return sum([orjson.loads(event.body)["kind"] == kind async for event in gate.store.chained()])
 
 
 @pytest.mark.req("C049")
@@ -282,9 +282,9 @@ async def test_a_read_that_died_is_completed_by_recovery(place: Place) -> None:
     dies(place, None, inside="read", tool="balance")
 
     async with open_gate(place) as gate:
-        assert gate.verify_audit().unpaired == 1
+        assert (await gate.verify_audit()).unpaired == 1
         async with asyncio.timeout(5):
-            while gate.verify_audit().unpaired:
+            while (await gate.verify_audit()).unpaired:
                 await gate.reconciler.recover()
                 await asyncio.sleep(0.02)
         assert_audit_is_whole(gate)

@@ -10,7 +10,8 @@ import apsw
 import pytest
 
 from placet.adapters.keys import KeyRing
-from placet.adapters.stores.sqlite import SqliteStore, connection, rows
+from placet.adapters.stores import rows
+from placet.adapters.stores.sqlite import SqliteStore, connection
 from placet.adapters.stores.sqlite.statements import migrations
 from placet.adapters.stores.sqlite.tables import SQL
 from placet.adapters.telemetry.quiet import QuietMeter
@@ -37,9 +38,11 @@ def database() -> apsw.Connection:
     return database
 
 
-def insert_effect(database: apsw.Connection, state: EffectState | str, key: str = "key-1") -> None:
+def insert_effect(
+    database: apsw.Connection, state: EffectState | str, key: str = "key-1", *, token: str = "co:token-1"
+) -> None:
     """A row in any state, put there by somebody who took the guards away for a moment."""
-    answer = apply_claim(None, a_claim(key), now=CLOCK.now())
+    answer = apply_claim(None, a_claim(key, token=token), now=CLOCK.now())
     assert isinstance(answer, Claimed)
     guard = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'effects_are_born_legally'").fetchone()[0]
     database.execute("DROP TRIGGER effects_are_born_legally")
@@ -90,6 +93,20 @@ def test_the_database_accepts_a_new_fence_with_a_claim_only(
     is_claim = after is EffectState.DISPATCHED and before is not EffectState.DISPATCHED
     is_legal = (before, after) in TRANSITIONS or before is after
     assert accepted == (is_legal and step == (1 if is_claim else 0))
+
+
+@pytest.mark.parametrize("before", list(EffectState))
+@pytest.mark.parametrize("after", list(EffectState))
+def test_without_the_mark_of_a_co_commit_a_dispatch_is_never_absent_without_having_been_unknown(
+    database: apsw.Connection, before: EffectState, after: EffectState
+) -> None:
+    insert_effect(database, before, token="token-co:1")
+    is_claim = after is EffectState.DISPATCHED and before is not EffectState.DISPATCHED
+
+    accepted = accepts(database, "UPDATE effects SET state = ?, fence = ?", after.value, 2 if is_claim else 1)
+
+    is_co_commit = (before, after) == (EffectState.DISPATCHED, EffectState.RECONCILED_ABSENT)
+    assert accepted == (((before, after) in TRANSITIONS or before is after) and not is_co_commit)
 
 
 def test_an_effect_is_born_prepared_or_dispatched(database: apsw.Connection) -> None:
@@ -201,3 +218,24 @@ def test_a_store_of_the_latest_schema_is_opened_without_a_change(tmp_path: Path)
         return found
 
     assert schema() == schema()
+
+
+@pytest.mark.req("B136")
+def test_an_audit_event_is_neither_changed_nor_removed_but_where_its_chain_is_cut(database: apsw.Connection) -> None:
+    for sequence in (1, 2, 3):
+        database.execute(
+            "INSERT INTO audit_events (writer, sequence, body, link, key_id) VALUES ('w-1', ?, ?, '0', 'k-1')",
+            (sequence, '{"tenant": "acme", "at": "2026"}'),
+        )
+    for change in ("body = '{}'", "link = '1'", "key_id = 'k-2'", "sequence = 9", "writer = 'w-2'"):
+        assert not accepts(database, f"UPDATE audit_events SET {change} WHERE sequence = 1"), change
+    assert not accepts(database, "DELETE FROM audit_events WHERE sequence = 1")
+    for writer in ("w-2", "w-1"):
+        tombstone = "INSERT INTO audit_tombstones VALUES (?, 3, '0', 2, 'kim', '2026', 'k-1', '0')"
+        database.execute(tombstone, (writer,))
+        is_cut = writer == "w-1"
+        assert accepts(database, "DELETE FROM audit_events WHERE sequence = 2") == is_cut, writer
+    assert not accepts(database, "DELETE FROM audit_events WHERE sequence = 3"), "it is kept"
+    assert accepts(database, "UPDATE audit_events SET seal = 1 WHERE sequence = 3 AND writer = 'w-1'"), (
+        "a seal is put on later"
+    )

@@ -14,8 +14,8 @@ import apsw
 import pytest
 
 from placet.adapters.keys import KeyRing
+from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
-from placet.adapters.stores.sqlite import rows
 from placet.adapters.stores.sqlite.statements import migrations, statements
 from placet.adapters.stores.sqlite.tables import SqliteTables
 from placet.model.approval import Approval, ApprovalDecision, ApprovalState, Mac

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from scripts.mutation.runs import Survey
+from scripts.mutation.sources import mutants
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 SAMPLE = """\
@@ -136,6 +139,112 @@ def test_a_run_tells_what_the_tests_notice(project: Path) -> None:
     assert "return number <= LARGEST" not in run(project, "--check", "rules/sample").stdout
     explanations.write_text(EXPLAINED.replace("<= LARGEST", ">= LARGEST"))
     assert "explained, and yet no survivor" in run(project, "--check", "rules/sample").stdout
+
+
+WITHIN_A_LIMIT = """\
+import asyncio
+
+from placet.rules.sample import is_small
+
+
+async def test_within_a_limit() -> None:
+    async with asyncio.timeout(60):
+        assert is_small(9) is True
+"""
+
+PASSES_ONCE = """\
+from pathlib import Path
+
+import pytest
+
+from placet.rules.sample import double
+
+
+@pytest.mark.parametrize("which", range(COUNT))
+def test_that_passes_once(which: int) -> None:
+    mark = Path(__file__).with_name(f"been_here_{which}")
+    assert not mark.exists()
+    mark.touch()
+    assert double(2) == 4
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_test_that_passes_only_once_is_left_out_and_the_run_goes_on(project: Path) -> None:
+    (project / "tests/rules/test_limit.py").write_text(WITHIN_A_LIMIT)
+    (project / "tests/rules/test_once.py").write_text(PASSES_ONCE.replace("COUNT", "1"))
+
+    done = run(project, "rules/sample")
+
+    assert done.returncode == 0, done.stderr
+    left_out = [line for line in done.stdout.splitlines() if "left out" in line]
+    assert left_out == [
+        "src/placet/rules/sample.py: left out, for they do not pass twice: "
+        "tests/rules/test_once.py::test_that_passes_once[0]",
+        "src/placet/rules/sample.py: left out, for they do not pass in a fresh process: "
+        "tests/rules/test_once.py::test_that_passes_once[0]",
+    ]
+    found = statuses(project)
+    assert found["return number * 2", "return number // 2"] == "killed"
+    assert found["return number < LARGEST", "return number <= LARGEST"] == "survived"
+    assert found["UNREAD = 3", "UNREAD = 4"] == "survived"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_where_more_than_five_do_not_pass_twice_nothing_is_judged_and_the_run_has_failed(project: Path) -> None:
+    (project / "tests/rules/test_once.py").write_text(PASSES_ONCE.replace("COUNT", "6"))
+
+    done = run(project, "rules/sample")
+
+    assert done.returncode == 1
+    found = statuses(project)
+    assert found["return number * 2", "return number // 2"] == "unjudged"
+    assert found["UNREAD = 3", "UNREAD = 4"] == "unjudged"
+    assert "return number * 2" in run(project, "--check", "rules/sample").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_that_was_stopped_goes_on_with_the_rest(project: Path) -> None:
+    assert run(project, "rules/sample").returncode == 0
+    results = project / ".mutation/results.json"
+    entries = json.loads(results.read_text())
+    known = [{**entry, "by": "before"} for entry in entries if entry["mutant"]["function"] == "is_small"]
+    results.write_text(json.dumps(known))
+
+    assert run(project, "--rest", "rules/sample").returncode == 0
+
+    after = json.loads(results.read_text())
+    assert {entry["mutant"]["start"] for entry in after} == {entry["mutant"]["start"] for entry in entries}
+    assert len(after) == len(entries)
+    assert {entry["mutant"]["function"] for entry in after if entry["by"] == "before"} == {"is_small"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_sample_is_some_of_the_mutants_and_always_the_same_ones(project: Path) -> None:
+    def sampled(*arguments: str) -> set[int]:
+        assert run(project, "--one-in", "3", *arguments, "rules/sample").returncode == 0
+        return {entry["mutant"]["start"] for entry in json.loads((project / ".mutation/results.json").read_text())}
+
+    first = sampled("--seconds", "0")
+    (project / ".mutation/results.json").unlink()
+    everything = mutants(project / "src/placet/rules/sample.py", root=project, error_names=frozenset())
+
+    assert sampled() == first
+    assert 1 <= len(first) <= len(list(everything)) // 2
+
+
+def test_of_the_tests_that_may_notice_the_first_are_taken_as_long_as_time_is_left() -> None:
+    survey = Survey(reached={}, seconds={"a": 0.5, "b": 0.25, "c": 0.5})
+
+    assert survey.first_of(["a", "b", "c"], 1.25) == ["a", "b", "c"]
+    assert survey.first_of(["a", "b", "c"], 1.0) == ["a", "b"]
+    assert survey.first_of(["c", "b", "new"], 0.5) == ["c"]
+    assert survey.first_of(["a", "b"], 0.1) == ["a"]
+    assert survey.first_of([], 1.0) == []
 
 
 def test_nothing_is_said_about_changes_while_the_unchanged_tests_fail(project: Path) -> None:

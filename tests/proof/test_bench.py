@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from placet.proof import slow_disk
+from placet.proof import slow_disk, workloads
 from placet.proof.bench import ROWS, main
 
-TINY = ("--rounds", "1", "--seconds", "0.05")
+TINY = ("--rounds", "1", "--seconds", "0.05", "--memory-calls", "1000")
 
 
 def bench(*options: str) -> subprocess.CompletedProcess[str]:
@@ -43,8 +43,9 @@ def test_every_row_is_measured_or_says_why_not(tiny, document):
     assert document["rows"].keys() | document["missing"].keys() == {row.name for row in ROWS}
     assert not document["rows"].keys() & document["missing"].keys()
     assert document["missing"].keys() <= {"help", "help_to_python"}
-    for row in document["rows"].values():
-        assert 0 < row["min"] <= row["median"] <= row["max"]
+    for name, row in document["rows"].items():
+        assert row["min"] <= row["median"] <= row["max"]
+        assert row["min"] > 0 or name == "write_memory"
 
 
 def test_a_lone_write_makes_exactly_two_durable_commits(document):
@@ -54,6 +55,21 @@ def test_a_lone_write_makes_exactly_two_durable_commits(document):
 
 def test_writes_of_many_callers_share_their_commits(document):
     assert document["rows"]["write_64_commits"]["max"] < 1.0
+
+
+def test_writes_on_sqlite_leave_nothing_in_memory(document):
+    """An event alone is a kilobyte, so whoever kept one of each call would gain thousands of bytes per call."""
+    assert document["rows"]["write_memory"]["median"] < 1_000
+    assert document["mode"]["memory_calls"] == 1000
+
+
+def test_memory_that_nobody_can_tell_is_named_with_the_reason(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "_RESIDENT", tmp_path / "nothing")
+    with pytest.raises(workloads.NotMeasured, match="does not tell"):
+        workloads.memory_per_write(tmp_path / "no-such-folder", calls=1)
+    monkeypatch.undo()
+    with pytest.raises(workloads.NotMeasured, match="the process failed"):
+        workloads.memory_per_write(tmp_path / "no-such-folder", calls=1)
 
 
 def test_the_run_says_where_and_how_it_measured(tiny, document):
@@ -99,6 +115,7 @@ def test_fsync_is_slowed_by_as_much_as_was_asked_for(tmp_path):
         ("--seconds", "-1"),
         ("--seconds", "nan"),
         ("--seconds", "long"),
+        ("--memory-calls", "0"),
         ("--fsync-us", "0"),
         ("--where", "/no/such/folder"),
     ],

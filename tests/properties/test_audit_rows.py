@@ -19,13 +19,15 @@ from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker
 from placet.adapters.stores.sqlite import SqliteStore
 from placet.adapters.telemetry.quiet import QuietMeter
+from placet.engine.auditing import verify_store
 from placet.errors import StoreCorrupt
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.identifiers import WriterId
 from placet.ports.store import nobody
-from placet.rules.audit import verify_chains
 from placet.testing.conformance import an_event
 from placet.testing.fakes import FakeClock
+from tests.at_once import at_once
+from tests.unguarded import unguarded
 
 pytestmark = pytest.mark.req("B136", "B137")
 TABLES = ("audit_events", "audit_heads")
@@ -57,9 +59,9 @@ class Audit:
             store = self.opened(f"w{number}")
             for place, (kind, outcome) in enumerate(KINDS[number * third :][:third]):
                 await store.record((an_event(kind, outcome=outcome, attempt=1, call_id=f"c{number}.{place}"),))
-            self.anchors = {head.writer: (head.sequence, head.link) for head in store.heads()}
+            self.anchors = {head.writer: (head.sequence, head.link) for head in await store.heads()}
             await store.close()
-        database = apsw.Connection(str(self.path))
+        database = unguarded(apsw.Connection(str(self.path)))
         database.execute("DROP INDEX audit_events_by_tenant")  # it would refuse what is no JSON
         database.close()
         self.genuine = self.rows()
@@ -93,7 +95,7 @@ class Audit:
         database.close()
         store = self.opened("reader")
         try:
-            report = verify_chains(store.chained(), store.heads(), ChainLinker(self.ring), anchors=self.anchors)
+            report = at_once(verify_store(store, ChainLinker(self.ring), anchors=self.anchors))
             return [found.problem for found in report.breaks]
         except StoreCorrupt:
             return ["unreadable"]

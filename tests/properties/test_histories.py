@@ -15,11 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import placet
 from placet.adapters.stores.chain import ChainLinker
+from placet.engine.auditing import verify_store
 from placet.engine.reconciler import Truth
 from placet.model.approval import ApprovalState
 from placet.model.effect import EffectState
 from placet.model.outcome import Outcome, Replayed, Succeeded
-from placet.rules.audit import verify_chains
+from tests.at_once import at_once, each_at_once
 from tests.properties.histories import AGENT, PERSON, PROPOSALS, Process, World
 
 slots = st.integers(0, 1)
@@ -184,11 +185,11 @@ class Histories(RuleBasedStateMachine):
     def _books_balance(self, last: Process, rows: dict[str, Any]) -> None:
         assert last.gate is not None
         store = last.gate.store
-        report = verify_chains(store.chained(), store.heads(), ChainLinker(self.world.ring))
+        report = at_once(verify_store(store, ChainLinker(self.world.ring)))
         assert (report.breaks, report.unpaired) == ((), 0)
         pairs: Counter[tuple[Any, ...]] = Counter()
         dispatches: Counter[str] = Counter()
-        for event in store.chained():
+        for event in each_at_once(store.chained()):
             body = orjson.loads(event.body)
             if body["kind"] in ("started", "completed"):
                 name = tuple(body.get(part) for part in ("run_id", "call_id", "attempt", "fence", "operation"))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, datetime
+import tracemalloc
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker, ChainWriter
@@ -21,10 +25,12 @@ from placet.rules.audit import (
     chain_message,
     check_event,
     event_body,
+    event_of,
     head_message,
     heads_form,
     operation_of,
     place_in_time,
+    unchained_message,
     verify_chains,
 )
 
@@ -594,3 +600,155 @@ def test_what_an_event_is_about_and_its_place_in_time_are_read_from_any_body(
 
     assert operation_of(events[1]) == operation
     assert place_in_time(events[1]) == (at, "w7", 2)
+
+
+# ---------------------------------------------------------------- an event that waits to be chained
+
+
+def test_the_mac_of_an_event_that_waits_covers_its_body_and_nothing_of_a_chain_can_stand_for_it() -> None:
+    body = event_body(event())
+
+    assert unchained_message(body) == b"placet/unchained/1\x00" + body
+    assert not unchained_message(body).startswith((b"placet/link/", b"placet/head/"))
+
+
+@pytest.mark.parametrize("left_out", [*FULL, "nothing"])
+def test_an_event_is_read_back_from_its_body_as_it_was(left_out: str) -> None:
+    required = {"kind", "at", "tenant", "subject", "key_id"}
+    given = {name: value for name, value in FULL.items() if name != left_out or name in required}
+    if left_out in ("outcome", "kind"):
+        given |= {"kind": EventKind.STARTED, "outcome": None, "result_fingerprint": None}
+    said = AuditEvent(**given)
+
+    assert event_of(event_body(said)) == said
+
+
+def test_every_kind_and_every_outcome_is_read_back() -> None:
+    for kind in EventKind:
+        said = event(kind=kind)
+        if kind is EventKind.STARTED:
+            said = event(kind=kind, outcome=None, result_fingerprint=None)
+        assert event_of(event_body(said)) == said
+    for outcome in AuditOutcome:
+        said = event(outcome=outcome, result_fingerprint=None)
+        assert event_of(event_body(said)) == said
+
+
+def altered_body(**changes: Any) -> bytes:
+    body = {**json.loads(event_body(event())), **changes}
+    kept = {name: value for name, value in body.items() if value is not ...}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_the_body_that_the_next_test_alters_is_readable_before() -> None:
+    assert event_of(altered_body()) == event()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"7",
+        b"{",
+        b"\xff",
+        altered_body(schema=2),
+        altered_body(schema=...),
+        altered_body(of_a_later_version=1),
+        altered_body(kind="somersault"),
+        altered_body(outcome="applause"),
+        altered_body(at="yesterday"),
+        altered_body(at=7),
+        altered_body(decided_at="2026-01-01"),
+        altered_body(tenant=...),
+        altered_body(tenant=""),
+        altered_body(roles=7),
+        altered_body(roles=["no code"]),
+        altered_body(arguments=[1]),
+        altered_body(arguments={"of_a_later_version": 1}),
+        altered_body(result={"field_count": -1}),
+        altered_body(result=7),
+        altered_body(duration_ms=1),
+        altered_body(repaired=False),
+        altered_body(reasons=[]),
+        json.dumps(json.loads(event_body(event())), sort_keys=True).encode(),
+    ],
+)
+def test_a_body_that_this_version_could_not_have_written_is_no_event(body: bytes) -> None:
+    assert event_of(body) is None
+
+
+def reference_body(event: AuditEvent) -> bytes:
+    """The byte form as ADR and export describe it, written with the standard library alone."""
+    body: dict[str, Any] = {"schema": 1}
+    for field in dataclasses.fields(AuditEvent):
+        value = getattr(event, field.name)
+        if value is None or value == () or (field.name == "repaired" and value is False):
+            continue
+        if isinstance(value, datetime):
+            value = value.isoformat(timespec="microseconds")
+        elif isinstance(value, Summary):
+            value = dataclasses.asdict(value)
+        elif isinstance(value, EventKind | AuditOutcome):
+            value = value.value
+        body[field.name] = value
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+IDENTITY = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+INSTANT = (
+    st.datetimes(timezones=st.just(UTC))
+    | st.datetimes(
+        timezones=st.sampled_from(
+            [timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(0)), ZoneInfo("Asia/Tokyo")]
+        )
+    )
+    | st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0))
+)
+SUMMARY = st.builds(Summary, **{name: st.integers(0, 2**53) for name in Summary.__slots__})
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "kind": st.sampled_from(EventKind),
+    "at": INSTANT,
+    "outcome": st.none() | st.sampled_from(AuditOutcome),
+    "roles": st.lists(IDENTITY, max_size=3).map(tuple),
+    "reasons": st.lists(IDENTITY, max_size=3).map(tuple),
+    "attempt": st.none() | st.integers(1, 200),
+    "fence": st.integers(0, 2**40),
+    "decided_at": st.none() | INSTANT,
+    "expires_at": st.none() | INSTANT,
+    "arguments": st.none() | SUMMARY,
+    "result": st.none() | SUMMARY,
+    "duration_ms": st.floats(0, 1e9).map(lambda number: round(number, 3)),
+    "model_suggested": st.booleans(),
+    "repaired": st.booleans(),
+}
+EVENTS = st.fixed_dictionaries(
+    {name: FIELDS.get(name, IDENTITY if value is not None else st.none()) for name, value in FULL.items()}
+    | {
+        name: st.none() | IDENTITY
+        for name in FULL
+        if name not in FIELDS and name not in ("tenant", "subject", "key_id", "tool")
+    }
+)
+
+
+def test_a_body_takes_no_more_memory_than_its_length() -> None:
+    """Stores in memory keep them all, and the writer of JSON keeps room for ten times as much."""
+    said = event()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        bodies = [event_body(said) for _ in range(100)]
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 2 * sum(map(len, bodies))
+
+
+@pytest.mark.req("B159")
+@given(EVENTS)
+def test_the_byte_form_is_the_plain_json_of_the_same_members(values: dict[str, Any]) -> None:
+    made = AuditEvent(**values)
+
+    assert event_body(made) == reference_body(made)

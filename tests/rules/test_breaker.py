@@ -194,6 +194,33 @@ def test_only_a_closed_circuit_without_recent_faults_remembers_nothing() -> None
     assert not rules.remembers_nothing(rules.ask_leave(opened, THREE, now=9999.0)[0], THREE, now=9999.0)
 
 
+def test_a_recent_fault_is_one_of_the_time_before_now_whatever_the_clock_began_with() -> None:
+    late = after(THREE, (1000.0, ILL))
+    assert not rules.remembers_nothing(late, THREE, now=1060.0)
+    assert rules.remembers_nothing(late, THREE, now=1060.5)
+    early = after(THREE, (-1000.0, ILL))
+    assert rules.remembers_nothing(early, THREE, now=0.0)
+
+
+def test_each_change_of_state_counts_begins_its_time_and_forgets_what_was_before() -> None:
+    assert Circuit() == Circuit(
+        state=CircuitState.CLOSED, epoch=0, faults_at=(), since=0.0, probing=0, well=0
+    )  # as the first is, all are: closed since ever
+    one = after(THREE, (1.0, ILL))
+    assert one == Circuit(faults_at=(1.0,))
+    opened = after(THREE, (2.0, ILL), (3.0, ILL), circuit=one)
+    assert opened == Circuit(state=CircuitState.OPEN, epoch=1, since=3.0)
+    half_open, permit = rules.ask_leave(opened, THREE, now=40.0)
+    assert (half_open, permit) == (Circuit(state=CircuitState.HALF_OPEN, epoch=2, since=40.0, probing=1), 2)
+    closed = after(THREE, (40.0, WELL), circuit=opened)
+    assert closed == Circuit(epoch=3, since=40.0)
+
+
+def test_states_and_words_are_told_by_these_names() -> None:
+    assert [str(state) for state in CircuitState] == ["closed", "open", "half_open"]
+    assert [str(word) for word in Health] == ["well", "ill", "no_word"]
+
+
 # ---------------------------------------------------------------- any sequence
 
 

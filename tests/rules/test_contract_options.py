@@ -94,6 +94,17 @@ def why(function: Callable[..., Any] = plain, **options: Any) -> str:
         ({"remote": 3}, "remote is a Remote"),
         ({"remote": Remote(key_retention_seconds=0)}, "remote.key_retention_seconds is a finite number above zero"),
         ({"remote": Remote(arrival_bound_seconds=0)}, "remote.arrival_bound_seconds is a finite number above zero"),
+        (
+            {"remote": Remote(co_commits=True, honours_key=True)},
+            "remote.co_commits says that there is no remote, so remote says nothing else",
+        ),
+        (
+            {"remote": Remote(co_commits=True, arrival_bound_seconds=1.0)},
+            "remote.co_commits says that there is no remote, so remote says nothing else",
+        ),
+        ({"remote": Remote(co_commits=True), "effect": "read"}, "remote.co_commits is for writes"),
+        ({"remote": Remote(co_commits=True), "effect": "sensitive_read"}, "remote.co_commits is for writes"),
+        ({"remote": changed(Remote(), co_commits=1)}, "remote.co_commits is True or False"),
         ({"repair": "code_fence"}, "repair is a sequence of kinds, not one text"),
         ({"redact": "x"}, "redact is a sequence of names, not one text"),
         ({"redact": (1,)}, "redact is a sequence of names, not one text"),
@@ -278,3 +289,31 @@ def test_the_digest_names_which_repairs_and_which_open_places_and_not_their_orde
     for places in ("open_members", "open_result_members"):
         assert len({digest(), digest(**{places: ("/a",)}), digest(**{places: ("/b",)})}) == 3
         assert digest(**{places: ("/a", "/b")}) == digest(**{places: ("/b", "/a")})
+
+
+# ---------------------------------------------------------------- co-commit
+
+
+@pytest.mark.parametrize("effect", ["write", "idempotent_write", "irreversible"])
+def test_every_write_may_co_commit_in_the_process_of_the_gate(effect: str) -> None:
+    remote = Remote(co_commits=True)
+
+    @placet.tool(effect=effect, risk="low", permission="p", remote=remote)
+    def blocking(x: str) -> str: ...
+
+    @placet.tool(effect=effect, risk="low", permission="p", remote=remote)
+    async def awaiting(x: str) -> str: ...
+
+    assert blocking.contract.remote == awaiting.contract.remote == remote
+
+
+def test_a_handler_in_a_process_of_its_own_cannot_co_commit() -> None:
+    sentence = "a handler in a process of its own has no transaction of the gate to co-commit in"
+
+    assert why(plain, remote=Remote(co_commits=True), isolation="process") == sentence
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_remote_says_whether_it_co_commits_as_a_truth_value(value: Any) -> None:
+    with pytest.raises(placet.errors.MisuseError, match=r"^Remote's co_commits is True or False\.$"):
+        Remote(co_commits=value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -709,6 +710,47 @@ def test_a_result_of_its_contract_becomes_plain_json(hint: Any, value: object, p
     assert giving(hint).check_result(value)[0] == plain
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        giving(dict[str, Any]),
+        placet.tool_from_schema(lambda given: None, name="look", arguments={"properties": {}}, effect="read"),
+    ],
+    ids=["typed", "of any result"],
+)
+def test_a_result_is_a_copy_in_the_order_that_its_replay_will_have(tool: Tool) -> None:
+    returned = {"b": [{"d": 1, "c": 2}], "a": 1}
+
+    plain, recorded = tool.check_result(returned)
+    in_order, recorded_in_order = tool.check_result(json.loads(recorded))
+
+    assert json.dumps(plain) == json.dumps(tool.read_result(recorded)) == '{"a": 1, "b": [{"c": 2, "d": 1}]}'
+    assert json.dumps(in_order) == json.dumps(plain) and recorded_in_order == recorded
+    returned["b"].append("later")
+    assert plain == in_order
+
+
+def test_arguments_that_are_what_was_read_are_read_once_and_completed_ones_twice() -> None:
+    """Twice, because what is named and approved must be what runs; once, where reading changed nothing."""
+    read: list[str] = []
+
+    class Wish(BaseModel):
+        word: str
+        times: int = 1
+
+        @field_validator("word")
+        @classmethod
+        def noted(cls, word: str) -> str:
+            read.append(word)
+            return word
+
+    tool = taking_model(Wish)
+    assert tool.check_arguments({"word": "as it is", "times": 1})[0] == {"word": "as it is", "times": 1}
+    assert tool.check_arguments({"word": "completed"})[0] == {"word": "completed", "times": 1}
+
+    assert read == ["as it is", "completed", "completed"]
+
+
 def broken(tool: Tool, value: object) -> str:
     with pytest.raises(InvalidArguments) as caught:
         tool.check_result(value)
@@ -870,6 +912,7 @@ def test_the_digest_changes_with_every_meaningful_field_and_with_nothing_else(na
         {"remote": Remote(key_retention_seconds=60.0)},
         {"remote": Remote(refuses_late=True)},
         {"remote": Remote(arrival_bound_seconds=1.0)},
+        {"remote": Remote(co_commits=True)},
     ],
 )
 def test_the_digest_changes_with_every_part_of_a_field(change: dict[str, Any]) -> None:

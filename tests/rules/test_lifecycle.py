@@ -29,6 +29,7 @@ from placet.rules.lifecycle import (
     may_act_twice,
     may_be_absent,
     quiet_end,
+    taken_over_state,
 )
 from placet.rules.transitions import apply_claim
 from placet.testing.conformance import a_claim
@@ -85,6 +86,11 @@ def test_the_table_is_what_the_explored_model_reaches(shared_data: Path) -> None
     ours = {("new" if before is None else before.value, after.value) for before, after in TRANSITIONS
             if EffectState.PREPARED not in (before, after)}  # fmt: skip
     assert reached | {("dispatched", "dispatched")} == ours
+
+
+def test_only_a_lost_co_commit_row_is_absent_at_once() -> None:
+    assert taken_over_state(an_effect()) is EffectState.UNKNOWN
+    assert taken_over_state(an_effect(token="co:t-1")) is EffectState.RECONCILED_ABSENT
 
 
 def test_every_state_says_whether_it_may_be_dispatched_as_the_table_does() -> None:
@@ -163,6 +169,7 @@ def test_an_operation_is_worn_out_once_its_hundred_attempts_are_used(state: Effe
         ({"honours_key": True, "key_retention_seconds": 3600.0}, True),
         ({"refuses_late": True}, False),
         ({"arrival_bound_seconds": 2.0}, False),
+        ({"co_commits": True}, False),
     ],
 )
 def test_only_an_absence_that_the_remote_cannot_prove_may_act_twice(remote: dict[str, Any], twice: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
@@ -10,7 +11,19 @@ from pydantic import RootModel, StringConstraints
 import placet
 from placet import Tool
 from placet.errors import ContractError, InvalidArguments
-from placet.rules.contracts.names import is_generic_member, is_generic_tool, is_server_name
+from placet.rules.contracts.names import (
+    GENERIC_FIELD_PARTS,
+    GENERIC_FIELDS,
+    GENERIC_NAME_PARTS,
+    SERVER_NAMES,
+    fits_any_address,
+    fits_names_at_large,
+    is_generic_member,
+    is_generic_tool,
+    is_server_name,
+    names_generic_member,
+    names_server_name,
+)
 
 READ: dict[str, Any] = {"effect": "read", "name": "look"}
 TEXT: dict[str, Any] = {"type": "string"}
@@ -224,6 +237,140 @@ def test_a_member_that_only_looks_like_one_is_none(name: str) -> None:
 @pytest.mark.parametrize("pattern", [r"^https://api\.acme\.example/", "^refs/(heads|tags)/", r"^\S+$", "^[^:]+$", ""])
 def test_a_pattern_that_lets_in_no_address_of_any_host_or_any_text_is_none(pattern: str) -> None:
     of_schema({"properties": {"target": {"type": "string", "pattern": pattern}}})
+
+
+# ---------------------------------------------------------------- what a pattern is there for
+
+
+def only(*names: str) -> Callable[[str], bool]:
+    """A pattern that fits these names and no other."""
+    return lambda name: name in names
+
+
+def test_the_words_are_these() -> None:
+    assert {
+        "tenant", "tenantid", "operationkey", "idempotencykey", "approvalid", "principal", "callcontext",
+    } == SERVER_NAMES  # fmt: skip
+    assert {
+        "shell", "bash", "exec", "execute", "eval", "sql", "psql", "subprocess", "powershell", "cmd", "curl", "wget",
+    } == GENERIC_NAME_PARTS  # fmt: skip
+    assert {
+        "command", "cmd", "shell", "script", "sql", "sql_query", "sqlquery", "statement", "code", "url", "uri",
+        "endpoint", "argv",
+    } == GENERIC_FIELDS  # fmt: skip
+    assert {
+        "command", "cmd", "shell", "bash", "powershell", "script", "sql", "psql", "subprocess", "argv",
+    } == GENERIC_FIELD_PARTS  # fmt: skip
+
+
+SPELLINGS = [
+    "approvalid", "APPROVALID", "approval_id", "APPROVAL_ID", "Approval_Id", "approval-id", "APPROVAL-ID",
+    "Approval-Id", "approvalId", "approvalID", "ApprovalId", "xapprovalid", "XAPPROVALID", "x_approval_id",
+    "X_APPROVAL_ID", "X_Approval_Id", "x-approval-id", "X-APPROVAL-ID", "X-Approval-Id", "X-Approval-ID", "xApprovalId",
+    "XApprovalId",
+]  # fmt: skip
+
+
+@pytest.mark.req("B028")
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_pattern_for_one_spelling_of_a_server_name_is_there_for_it(name: str) -> None:
+    assert names_server_name(only(name))
+    assert is_server_name(name)
+    assert not names_generic_member(only(name))
+
+
+@pytest.mark.req("B028")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tenant",
+        "TENANT",
+        "tenant_id",
+        "operation_key",
+        "idempotencyKey",
+        "X-Idempotency-Key",
+        "principal",
+        "callContext",
+    ],
+)
+def test_a_pattern_for_any_server_name_is_there_for_it(name: str) -> None:
+    assert names_server_name(only(name))
+    assert names_server_name(only("something_else", name))
+
+
+@pytest.mark.parametrize("name", ["tenants", "ID", "id", "key", "X-", "x", "approval", "approvalXXid", "idapproval"])
+def test_a_pattern_for_another_name_is_there_for_no_server_name(name: str) -> None:
+    assert not names_server_name(only(name))
+
+
+@pytest.mark.req("B035")
+@pytest.mark.parametrize(
+    "name", [*sorted(GENERIC_FIELDS | GENERIC_FIELD_PARTS), "sqlQuery", "SQL_QUERY", "Sql-Query", "X-Url", "xScript"]
+)
+def test_a_pattern_for_a_generic_member_is_there_for_it(name: str) -> None:
+    assert names_generic_member(only(name))
+    assert not names_server_name(only(name))
+
+
+MEANINGLESS = [
+    "zqxj", "Zqxj", "ZQXJ", "zqxj_wvk", "zqxj-wvk", "zqxjWvk", "ZQXJ_WVK", "Zqxj-Wvk", "x-zqxj", "X-Zqxj-Wvk", "q",
+    "q7",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nothing", MEANINGLESS)
+def test_a_pattern_that_fits_a_name_without_meaning_is_there_for_no_name(nothing: str) -> None:
+    assert names_server_name(only("tenant", nothing)) is False
+    assert names_generic_member(only("command", nothing)) is False
+
+
+@pytest.mark.parametrize("left_out", MEANINGLESS)
+def test_names_at_large_are_of_every_usual_spelling(left_out: str) -> None:
+    assert fits_names_at_large(only(*MEANINGLESS))
+    assert not fits_names_at_large(only(*(name for name in MEANINGLESS if name != left_out)))
+
+
+@pytest.mark.parametrize("alike", ["tzqxj", "tezqxj", "tenzqxj", "zqxjt", "zqxjnt", "zqxjant", "zqxjnant"])
+def test_a_pattern_of_beginnings_or_endings_is_there_for_no_single_name(alike: str) -> None:
+    assert not names_server_name(only("tenant", alike))
+
+
+@pytest.mark.parametrize("longer", ["tenazqxj", "zqxjenant", "tenantzqxj", "zqxjtenant", "zqxj" + "tenant" * 2])
+def test_a_pattern_of_more_of_the_name_than_that_is(longer: str) -> None:
+    assert names_server_name(only("tenant", longer))
+
+
+def test_of_a_long_name_no_more_letters_than_that_are_a_beginning_or_an_ending() -> None:
+    for alike in ("prizqxj", "zqxjipal"):
+        assert not names_server_name(only("principal", alike))
+    for longer in ("prinzqxj", "zqxjcipal"):
+        assert names_server_name(only("principal", longer))
+
+
+def test_of_a_short_name_fewer_letters_are_a_beginning_or_an_ending() -> None:
+    assert not names_generic_member(only("url", "uzqxj"))
+    assert not names_generic_member(only("url", "zqxjl"))
+    for longer in ("urzqxj", "urlzqxj", "zqxjrl", "zqxjurl"):
+        assert names_generic_member(only("url", longer))
+    for alike in ("cozqxj", "zqxjde"):
+        assert not names_generic_member(only("code", alike))
+    for longer in ("codzqxj", "zqxjode"):
+        assert names_generic_member(only("code", longer))
+
+
+@pytest.mark.req("B035")
+@pytest.mark.parametrize("address", ["https://zqxj.example/wvk", "http://wvk.test/zqxj?q=1", "ftp://zqxj.example/wvk"])
+def test_a_pattern_that_lets_in_an_address_of_any_host_and_asks_for_one_is_of_addresses(address: str) -> None:
+    assert fits_any_address(only(address))
+    for none in ("zqxj", "zqxj wvk", "/zqxj/wvk", "zqxj.wvk", "7"):
+        assert not fits_any_address(only(address, none))
+        assert not fits_any_address(only(none))
+
+
+@pytest.mark.parametrize("length", [61, 62, 63, 64, 65, 66, 1000])
+def test_a_name_of_any_length_is_compared(length: int) -> None:
+    assert is_server_name("-" * (length - 6) + "tenant")
+    assert not is_server_name("a" * (length - 6) + "tenant")
 
 
 # ---------------------------------------------------------------- members of any name

@@ -83,6 +83,7 @@ def test_each_provider_has_its_own_idea_of_absence_recursion_and_size() -> None:
         "^[a-z]{2,3}$",
         "^(a|b)$",
         "^((a|b)c)$",
+        "^((a)|(b))$",
         r"^a\|b$",
         "^[|]$",
         r"^[\]|]$",
@@ -424,6 +425,21 @@ def test_one_request_has_room_for_so_many_strict_tools() -> None:
     last: Any = anthropic_tools((optional, optional))[1]
     assert last.reasons == (Gap(pointer="", keyword="optional_members", why=Why.REQUEST_TOO_LARGE),)
     assert anthropic_tools(()) == ()
+
+
+def test_a_tool_with_no_strict_form_of_its_own_keeps_its_reasons_where_the_request_is_full() -> None:
+    one = contract_of({"type": "object", "properties": {"x": TEXT}, "required": ["x"]})
+    open_array = contract_of({"type": "object", "properties": {"x": {"type": "array"}}, "required": ["x"]})
+    alone = anthropic_tools((open_array,))
+    after: Any = anthropic_tools([one] * 20 + [open_array, one])
+
+    assert isinstance(alone[0], Loose)
+    assert after[20] == alone[0]
+    assert after[21].reasons == (Gap(pointer="", keyword="strict_tools", why=Why.REQUEST_TOO_LARGE),)
+
+
+def test_absence_is_told_by_these_words() -> None:
+    assert [str(each) for each in Absence] == ["left_out", "null"]
 
 
 @pytest.mark.parametrize("given", [None, "act", 7, {}, iter(())])

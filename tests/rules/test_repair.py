@@ -20,6 +20,8 @@ from placet.errors import ContractError, InvalidArguments
 from placet.model.json import JsonObject
 from placet.rules.contracts import contract_digest
 from placet.rules.declared import Declared
+from placet.rules.decoding import DecodingLimits
+from placet.rules.repair import repaired_text
 from tests.rules.schema_values import Values
 
 BOTH = ("double_encoded", "code_fence")
@@ -161,6 +163,14 @@ def test_a_fence_inside_the_arguments_is_text() -> None:
         '``` json {"title":"a"} ```',
         '``\n{"title":"a"}\n``',
         '```json\n{"title":"a"}',
+        'abcjson\n{"title":"a"}\n```',
+        '\n{"title":"a"}\n```',
+        'X"{\\"title\\":\\"a\\"}"X',
+        '```json\x0c\n{"title":"a"}\n```',
+        '```json\u00a0\n{"title":"a"}\n```',
+        '\x0c```json\n{"title":"a"}\n```',
+        '```json\n{"title":"a"}\n```\u2003',
+        '\u00a0"{\\"title\\":\\"a\\"}"',
         '```json\n{"title":"a",}\n```',
         "```json\n{'title':'a'}\n```",
         '```json\n{"title":"a"}{"title":"a"}\n```',
@@ -373,6 +383,58 @@ def test_wide_integers_are_exact_inside_as_well() -> None:
     refusal(taking(amounts=list[int]), f'{{"amounts":"[{big}]"}}')
 
 
+@pytest.mark.parametrize("sent", [[], {"tags": ["[1]"], "title": "[]"}, {"tags": [], "title": "x", "more": "[1]"}])
+def test_where_nothing_is_undone_there_is_nothing_to_read_again(sent: Any) -> None:
+    contract = taking(tags=list[str], title=str).contract
+
+    assert repaired_text(text_of(sent), contract, limits=DecodingLimits()) is None
+
+
+def test_a_text_that_cannot_be_read_is_not_taken_for_nothing() -> None:
+    tool = taking(x=(list[str] | None, None), tags=list[str])
+
+    refusal(tool, {"x": "oncall", "tags": '["a"]'})
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "1"])
+def test_only_where_a_container_is_taken_a_text_is_looked_into(text: str) -> None:
+    contract = taking(n=int, tags=list[str]).contract
+
+    assert repaired_text(text_of({"n": text, "tags": []}), contract, limits=DecodingLimits()) is None
+
+
+def test_a_place_is_as_wide_inside_a_text_as_it_is_declared_and_no_other_place() -> None:
+    class Pair(BaseModel):
+        amounts: list[WideInt] = []
+        counts: list[int] = []
+
+    contract = taking(pair=Pair, many=(list[Pair], []), amounts=(list[int], [])).contract
+    wide, limits = f"[{2**80}]", DecodingLimits()
+
+    assert repaired_text(text_of({"pair": {"amounts": wide}}), contract, limits=limits) is not None
+    assert repaired_text(text_of({"pair": f'{{"amounts":{wide}}}'}), contract, limits=limits) is not None
+    assert repaired_text(text_of({"many": [{}, {"amounts": wide}]}), contract, limits=limits) is not None
+    assert repaired_text(text_of({"many": f'[{{"amounts":{wide}}}]'}), contract, limits=limits) is not None
+    assert repaired_text(text_of({"pair": {"counts": wide}}), contract, limits=limits) is None
+    assert repaired_text(text_of({"pair": f'{{"counts":{wide}}}'}), contract, limits=limits) is None
+    assert repaired_text(text_of({"many": [{"counts": wide}]}), contract, limits=limits) is None
+    assert repaired_text(text_of({"amounts": wide}), contract, limits=limits) is None
+
+
+def test_each_limit_holds_inside_a_text() -> None:
+    contract = taking(tags=list[str]).contract
+    document = text_of(text_of({"tags": ["a"]}))
+
+    assert repaired_text(document, contract, limits=DecodingLimits(max_string_characters=15)) == '{"tags": ["a"]}'
+    assert repaired_text(document, contract, limits=DecodingLimits(max_string_characters=14)) is None
+
+
+def test_a_wide_integer_beside_what_is_undone_stays_exact() -> None:
+    tool = taking(amounts=list[WideInt], tags=list[str])
+
+    assert read(tool, f'{{"amounts":[{2**80}],"tags":"[]"}}') == {"amounts": [2**80], "tags": []}
+
+
 # ---------------------------------------------------------------- limits
 
 
@@ -411,6 +473,32 @@ def test_size_is_held_after_the_repair() -> None:
 
     assert refusal(tool, {"x": text_of(["a" * 100] * 80)})[0] == "arguments_too_large"
     assert refusal(tool, text_of(text_of({"x": ["a" * 100] * 80})))[0] == "arguments_too_large"
+
+
+@pytest.mark.parametrize("text", ['{"tags":"[1]"}', '"[1]"', "```\n[1]\n```"])
+@pytest.mark.parametrize("as_bytes", [str, str.encode])
+def test_a_text_as_long_as_may_be_is_looked_at_and_one_byte_more_is_not(text: str, as_bytes: Any) -> None:
+    contract = taking(tags=list[int]).contract
+
+    assert repaired_text(as_bytes(text), contract, limits=DecodingLimits(max_bytes=len(text))) is not None
+    assert repaired_text(as_bytes(text), contract, limits=DecodingLimits(max_bytes=len(text) - 1)) is None
+
+
+def test_bytes_are_counted_and_not_characters_also_where_blanks_would_be_gone_afterwards() -> None:
+    contract = taking(tags=list[str]).contract
+    text = '{"tags":  "[]", "ü": 1}'
+
+    assert len(text.encode()) == len(text) + 1
+    assert repaired_text(text, contract, limits=DecodingLimits(max_bytes=len(text) + 1)) == '{"tags":[],"ü":1}'.encode()
+    assert repaired_text(text, contract, limits=DecodingLimits(max_bytes=len(text))) is None
+
+
+def test_what_would_be_too_deep_as_a_whole_once_undone_is_not_undone() -> None:
+    contract = taking(x=list[Any], y=(dict[str, list[Any]] | None, None)).contract
+    text = text_of({"y": {"k": "[[1]]"}})
+
+    assert repaired_text(text, contract, limits=DecodingLimits(max_depth=4)) == b'{"y":{"k":[[1]]}}'
+    assert repaired_text(text, contract, limits=DecodingLimits(max_depth=3)) is None
 
 
 def test_a_long_run_of_blanks_or_ticks_costs_nothing_special() -> None:

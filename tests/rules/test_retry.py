@@ -112,3 +112,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 )
 def test_both_forms_of_retry_after_are_read_and_anything_else_is_ignored(text: object, seconds: float | None) -> None:
     assert retry.retry_after_seconds(text, now=NOW) == seconds  # type: ignore[arg-type]
+
+
+def test_what_is_known_is_told_by_these_words() -> None:
+    assert [str(word) for word in Knowledge] == ["performed", "nothing_happened", "cannot_tell"]

@@ -9,8 +9,9 @@ import pytest
 import placet
 from placet import Tool
 from placet.errors import ContractError, InvalidArguments
-from placet.rules.contracts.schema_bounds import MAX_MATCHING, extent
+from placet.rules.contracts.schema_bounds import MAX_MATCHING, extent, refuse_costly
 from placet.rules.contracts.schema_patterns import PATTERN_BYTES, compiled_bytes, fitting, is_common
+from placet.rules.contracts.schema_reading import read_graph
 
 READ: dict[str, Any] = {"effect": "read", "name": "look"}
 
@@ -207,8 +208,8 @@ def test_patterns_of_everyday_size_are_accepted_where_results_are_large() -> Non
 ECMA_READS_OTHERWISE = [
     "(?m)^ok$", "(?x)^a b$", "(?i)^abc$", "(?s)^.$", "(?R)^ok$", "^(?-u:a)$", "^(?i:a)$", r"^\x{41}$", r"^a\zb?$",
     r"\Aa",
-    r"^\<ok\>$", "^(?P<n>a)$", "^[a-z&&[^b]]+$", "^[a-z--b]+$", "^[~~a]$", "^[[:alpha:]]+$", "^[[a]b]$", r"^\pL$",
-    r"^\p{Greek}$", r"^\p{lu}$", r"^\U00000041$", r"\bok\b", r"a\B", "^a++$", "^a{2}{3}$", "^*a",
+    r"^\<ok\>$", "^(?P<n>a)$", "^[a-z&&[^b]]+$", "^[a-z--b]+$", "^[~~a]$", "^[[:alpha:]]+$", "^[[a]b]$", "^[^]a]$",
+    r"^\pL$", r"^\p{Greek}$", r"^\p{lu}$", r"^\U00000041$", r"\bok\b", r"a\B", "^a++$", "^a{2}{3}$", "^*a",
 ]  # fmt: skip
 
 
@@ -247,3 +248,96 @@ def test_a_pattern_that_both_read_alike_is_matched_as_ecma_262_does(
 
     assert accepts(tool, {"x": fits})
     assert fits_not is None or not accepts(tool, {"x": fits_not})
+
+
+# ---------------------------------------------------------------- visits, counted
+
+_TEXT: dict[str, Any] = {"type": "string"}
+
+
+def visits(max_depth: int = 32, **schema: Any) -> int:
+    root = read_graph({"type": "object", **schema}, ContractError)
+    return refuse_costly(root, ContractError, max_depth=max_depth, max_bytes=8_192)
+
+
+@pytest.mark.case("A16")
+@pytest.mark.parametrize(
+    ("schema", "count"),
+    [
+        ({}, 1),
+        ({"properties": {"a": _TEXT}}, 2),
+        ({"properties": {"a": _TEXT, "b": _TEXT}}, 2),  # each value is visited for itself
+        ({"additionalProperties": _TEXT}, 2),
+        ({"unevaluatedProperties": _TEXT}, 2),
+        ({"additionalProperties": _TEXT, "unevaluatedProperties": _TEXT}, 3),
+        ({"properties": {"a": _TEXT}, "additionalProperties": _TEXT}, 3),
+        ({"properties": {"a": _TEXT}, "patternProperties": {"^b": _TEXT}}, 4),  # a name is matched: one
+        ({"patternProperties": {"^b": _TEXT, "^c": _TEXT}}, 5),
+        ({"propertyNames": _TEXT}, 2),
+        ({"propertyNames": {"allOf": [_TEXT, _TEXT]}, "properties": {"a": _TEXT}}, 4),
+        ({"properties": {"a": {"items": _TEXT}}}, 3),
+        ({"properties": {"a": {"prefixItems": [_TEXT, {"allOf": [_TEXT]}]}}}, 4),
+        ({"properties": {"a": {"prefixItems": [_TEXT, _TEXT], "items": _TEXT}}}, 4),
+        ({"properties": {"a": {"items": _TEXT, "contains": _TEXT, "unevaluatedItems": _TEXT}}}, 5),
+        ({"allOf": [{"properties": {"a": _TEXT}}, {"properties": {"a": _TEXT}}]}, 5),
+        ({"allOf": [{"properties": {"a": _TEXT}}, {"properties": {"b": _TEXT}}]}, 4),
+        ({"allOf": [{"properties": {"a": _TEXT}}, {"additionalProperties": _TEXT}]}, 5),
+        ({"allOf": [{"items": _TEXT}, {"items": _TEXT}, {"propertyNames": _TEXT}]}, 6),
+        ({"anyOf": [{}, {}]}, 3),
+        ({"if": {}, "then": {}, "else": {}}, 4),
+        ({"not": {}}, 2),
+        ({"dependentSchemas": {"a": {"properties": {"b": _TEXT}}}}, 3),
+        ({"required": ["a"]}, 3),  # the list, and each name in it
+        ({"required": []}, 1),
+        ({"required": ["a", "b" * 64]}, 5),  # a long name counts for two
+        ({"dependentRequired": {"a": ["b", "c"]}}, 4),
+        ({"properties": {"a": {"const": 1}}}, 2),
+        ({"properties": {"a": {"enum": list(range(31))}}}, 2),
+        ({"properties": {"a": {"enum": list(range(32))}}}, 3),
+        ({"properties": {"a": {"enum": list(range(64))}}}, 4),
+        ({"properties": {"a": {"enum": [[1], 2]}}}, 15),  # three values, four visits each, and one for their exact form
+        ({"properties": {"a": {"pattern": "^a$"}}}, 3),
+        ({"properties": {"a": {"pattern": "a{12}"}}}, 5),
+        ({"properties": {"a": {"$ref": "#/$defs/d"}}, "$defs": {"d": {"properties": {"b": _TEXT}}}}, 4),
+        ({"properties": {"n": {"$ref": "#"}}}, 1 + 2 * 32),
+    ],
+    ids=lambda value: str(value)[:60],
+)  # fmt: skip
+def test_a_visit_is_counted_for_each_part_that_is_held_against_one_value_and_what_is_around_it(
+    schema: dict[str, Any], count: int
+) -> None:
+    assert visits(**schema) == count
+
+
+@pytest.mark.case("A16")
+def test_a_schema_that_refers_to_itself_is_counted_as_deep_as_a_value_may_be() -> None:
+    assert [visits(depth, properties={"n": {"$ref": "#"}}) for depth in (1, 2, 7)] == [3, 5, 15]
+
+
+@pytest.mark.case("A16")
+def test_so_many_visits_are_accepted_and_one_more_is_refused() -> None:
+    assert visits(anyOf=[{}] * 1_999) == 2_000
+    with pytest.raises(ContractError, match=r"more than 2000 ways \(2001\), each constant"):
+        visits(anyOf=[{}] * 2_000)
+    assert visits(properties={"a": {"anyOf": [{}] * 1_998}}) == 2_000
+    with pytest.raises(ContractError, match="more than 2000 ways at depth 1; give its alternatives one place"):
+        visits(properties={"a": {"anyOf": [{}] * 1_999}})
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (None, 1),
+        ("", 1),
+        ("a" * 63, 1),
+        ("a" * 64, 2),
+        ("a" * 128, 3),
+        ([], 1),
+        ([1, [2]], 4),
+        ({}, 1),
+        ({"a": 1, "b": [1]}, 4),
+        ({"a" * 64: [1]}, 5),
+    ],
+)
+def test_how_many_values_there_are_in_a_value(value: Any, count: int) -> None:
+    assert extent(value) == count

@@ -308,3 +308,126 @@ def test_secrets_are_counted_each_and_members_after_an_odd_key_are_written_too()
     assert summary({"token": 1, "password": 2, "a": 3}) == counted(field=3, scalar=1, collection=1, redacted_field=2)
     assert part({HostileKey(): 1, "a": 2}) == b"d2:p[UNSUPPORTED_KEY]i1;s1:ai2;"
     assert part({1}) == b"u1:i1;"
+
+
+# ---------------------------------------------------------------- the form, letter by letter
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (None, "n"),
+        (True, "t"),
+        (False, "b"),
+        (0, "i0;"),
+        (-12, "i-12;"),
+        (2**64 - 1, f"i{2**64 - 1};"),
+        (-(2**64 - 1), f"i-{2**64 - 1};"),
+        (2**64, "p[GIANT_INTEGER]"),
+        (-(2**64), "p[GIANT_INTEGER]"),
+        (1.5, "f1.5;"),
+        (1.0, "f1.0;"),
+        (float("nan"), "p[NON_FINITE_FLOAT]"),
+        (float("inf"), "p[NON_FINITE_FLOAT]"),
+        ("", "s0:"),
+        ("ä b", "s3:ä b"),
+        ("x" * 1024, "s1024:" + "x" * 1024),
+        ("x" * 1024 + "y", "s1025:" + "x" * 1024),
+        ([], "l0:"),
+        ({}, "d0:"),
+        ([1, "a", [None]], "l3:i1;s1:al1:n"),
+        ({"b": 1, "a": "x"}, "d2:s1:as1:xs1:bi1;"),
+        ({"ab": [], "a": {}}, "d2:s1:ad0:s2:abl0:"),
+        ({"a": "x" * 1024 + "y"}, "d1:s1:as1025:" + "x" * 1024),
+        ({"k" * 1024 + "y": 1}, "d1:s1025:" + "k" * 1024 + "i1;"),
+        ({"token": "x"}, "d1:s5:tokenp[REDACTED]"),
+        ({1: 2}, "d1:p[UNSUPPORTED_KEY]i2;"),
+        ({2, 10}, "u2:i10;i2;"),
+        (object(), "p[UNSERIALIZABLE]"),
+    ],
+    ids=lambda value: repr(value)[:24],
+)  # fmt: skip
+def test_each_kind_of_value_is_written_exactly_so(value: object, form: str) -> None:
+    assert part(value) == form.encode()
+
+
+def boxes(levels: int) -> list[Any]:
+    value: list[Any] = [1]
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_eight_containers_are_entered_and_the_ninth_is_not() -> None:
+    assert part(boxes(8)) == b"l1:" * 8 + b"i1;"
+    assert part(boxes(9)) == b"l1:" * 8 + b"p[DEPTH_LIMIT]"
+    assert part({"a": boxes(7)}) == b"d1:s1:a" + b"l1:" * 7 + b"i1;"
+    assert part({"a": boxes(8)}) == b"d1:s1:a" + b"l1:" * 7 + b"p[DEPTH_LIMIT]"
+    assert summary(boxes(8)) == counted(collection=8, scalar=1)
+    assert summary(boxes(9)) == counted(collection=9)
+    assert summary({"a": boxes(7)}) == counted(field=1, collection=8, scalar=1)
+    assert summary({"a": boxes(8)}) == counted(field=1, collection=9)
+
+
+def test_256_members_count_and_that_there_are_more() -> None:
+    def names(count: int) -> dict[str, int]:
+        return {f"{number:03}": 7 for number in range(count)}
+
+    written = b"".join(b"s3:%03di7;" % number for number in range(256))
+
+    assert part([7] * 256) == b"l256:" + b"i7;" * 256
+    assert part([7] * 257) == part([7] * 999) == b"l257:" + b"i7;" * 256 + b"p[ITEM_LIMIT]"
+    assert part(names(256)) == b"d256:" + written
+    assert part(names(257)) == part(names(300)) == b"d257:" + written + b"p[ITEM_LIMIT]"
+    assert part([names(257)]) == b"l1:d257:" + written + b"p[ITEM_LIMIT]"
+    assert summary([7] * 256) == summary([7] * 257) == counted(collection=1, scalar=256)
+    assert summary(names(256)) == summary(names(257)) == counted(field=256, collection=1, scalar=256)
+    assert summary([names(257)]) == counted(field=256, collection=2, scalar=256)
+
+
+def fifteen_full_and(*more: object) -> list[Any]:
+    """Seventeen members of the outermost and 3,840 inside: 239 more of 4,096 may be met."""
+    assert len(more) == 2
+    return [*([1] * 256 for _ in range(15)), *more]
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_4096_values_are_met_together_and_then_no_container_is_entered(kind: Any) -> None:
+    def of(count: int) -> Any:
+        return [1] * count if kind is list else {f"{number:03}": 1 for number in range(count)}
+
+    last = part([0])
+    for count, is_entered in ((238, True), (239, False), (240, False)):
+        form = part(fifteen_full_and(of(count), [0]))
+        assert form.endswith(last) is is_entered
+        assert form.endswith(b"p[ITEM_LIMIT]") is not is_entered
+        scalars = 15 * 256 + count + is_entered
+        assert summary(fifteen_full_and(of(count), [0])) == counted(
+            collection=18, scalar=scalars, field=count if kind is dict else 0
+        )
+
+
+def test_what_holds_itself_is_named_where_it_comes_back_and_not_where_it_only_comes_twice() -> None:
+    looped: list[Any] = [1]
+    looped.append(looped)
+    named: dict[str, Any] = {"a": 1}
+    named["b"] = [named]
+    twice = [1]
+
+    assert part(looped) == b"l2:i1;p[CYCLE]"
+    assert part(named) == b"d2:s1:ai1;s1:bl1:p[CYCLE]"
+    assert part([twice, twice]) == b"l2:l1:i1;l1:i1;"
+    assert summary(looped) == counted(collection=2, scalar=1)
+    assert summary(named) == counted(field=2, collection=3, scalar=1)
+    assert summary([twice, twice]) == counted(collection=3, scalar=2)
+
+
+def test_a_wrapper_counts_as_a_level_and_as_no_collection_of_its_own() -> None:
+    class Level(Enum):
+        LOW = "low"
+        MANY = (1, 2)
+
+    assert part([Level.LOW]) == b"l1:s3:low"
+    assert part([Level.MANY]) == b"l1:l2:i1;i2;"
+    assert summary([Level.LOW]) == counted(collection=1, scalar=1)
+    assert summary([Level.MANY]) == counted(collection=2, scalar=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from placet.model.ledger import Claimed, Held, Moved, NotMoved, Spend
 from placet.rules.lifecycle import TRANSITIONS
 from placet.rules.transitions import (
     apply_claim,
+    apply_co_commit,
     apply_reconciliation,
     apply_settlement,
     apply_take_over,
@@ -57,6 +59,8 @@ def afterwards(row: Effect, command: str, target: EffectState) -> Effect:
             return apply_turn(row, a_turn(row), now=LATER).effect
         case "settle":
             return apply_settlement(row, a_settlement(row, target), now=LATER).effect
+        case "co-commit":
+            return apply_co_commit(row, a_settlement(row), now=LATER).effect
         case "take over":
             return apply_take_over(row, row, now=LATER).effect
         case _:
@@ -72,6 +76,7 @@ COMMANDS = [
     ("claim", EffectState.DISPATCHED),
     ("turn", EffectState.DISPATCHED),
     *(("settle", word) for word in WORDS),
+    ("co-commit", EffectState.COMMITTED),
     ("take over", EffectState.UNKNOWN),
     *(("reconcile", truth) for truth in TRUTHS),
 ]
@@ -80,8 +85,11 @@ COMMANDS = [
 @pytest.mark.req("H032", "H033")
 @pytest.mark.parametrize("before", list(EffectState))
 @pytest.mark.parametrize(("command", "target"), COMMANDS)
-def test_no_command_leads_where_the_table_does_not(before: EffectState, command: str, target: EffectState) -> None:
-    row = a_row(before)
+@pytest.mark.parametrize("token", ["token-1", "co:token-1"])
+def test_no_command_leads_where_the_table_does_not(
+    before: EffectState, command: str, target: EffectState, token: str
+) -> None:
+    row = a_row(before, token=Token(token))
 
     after = afterwards(row, command, target)
 
@@ -92,14 +100,16 @@ def test_no_command_leads_where_the_table_does_not(before: EffectState, command:
 
 
 def test_every_move_of_the_table_is_made_by_some_command() -> None:
-    made = {
-        (before, afterwards(a_row(before), command, target).state)
-        for before, (command, target) in product(EffectState, COMMANDS)
-        if has_moved(a_row(before), afterwards(a_row(before), command, target))
-    }
-    co_commit = (EffectState.DISPATCHED, EffectState.RECONCILED_ABSENT)
+    made: dict[str, set[tuple[EffectState, EffectState]]] = {}
+    for token, before, (command, target) in product(("token-1", "co:token-1"), EffectState, COMMANDS):
+        row = a_row(before, token=Token(token))
+        after = afterwards(row, command, target)
+        if has_moved(row, after):
+            made.setdefault(token, set()).add((before, after.state))
+    moves = {move for move in TRANSITIONS if move[0] and move[1] is not EffectState.PREPARED}
 
-    assert made == {move for move in TRANSITIONS if move[0] and move[1] is not EffectState.PREPARED} - {co_commit}
+    assert made["token-1"] == moves - {(EffectState.DISPATCHED, EffectState.RECONCILED_ABSENT)}
+    assert made["co:token-1"] == moves, "the last one is the take-over of a co-commit row"
 
 
 # ---------------------------------------------------------------- what a move writes
@@ -496,3 +506,84 @@ def test_a_take_over_of_a_row_that_moved_since_it_was_seen_changes_nothing(seen:
     answer = apply_take_over(row, replace(row, **seen), now=LATER)  # type: ignore[arg-type]
 
     assert answer == NotMoved(effect=row, reason="taken_over")
+
+
+# ---------------------------------------------------------------- a handler's own transaction settles
+
+
+CO_COMMIT_ROW = {"token": Token("co:token-1")}
+
+
+@pytest.mark.req("H032")
+def test_a_co_commit_writes_the_whole_settle() -> None:
+    row = a_row(EffectState.DISPATCHED, **CO_COMMIT_ROW)
+    said = a_settlement(row, reason="co_committed", attempt_has_ended=False)
+
+    assert apply_co_commit(row, said, now=LATER) == Moved(
+        effect=replace(
+            row,
+            state=EffectState.COMMITTED,
+            reason="co_committed",
+            ends_by_itself=False,
+            attempt_ended_at=None,
+            sealed_result=b"sealed result",
+            result_digest=Digest("d" * 64),
+            external_reference="remote-7",
+            updated_at=LATER,
+        ),
+        is_news=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fence": 1}, "taken_over"),
+        ({"fence": 3}, "taken_over"),
+        ({"token": Token("co:token-2")}, "taken_over"),
+        ({"attempt": 1}, "other_attempt"),
+        ({"attempt": 3}, "other_attempt"),
+    ],
+)
+def test_a_co_commit_of_another_dispatch_or_attempt_changes_nothing(changes: dict[str, Any], reason: str) -> None:
+    row = a_row(EffectState.DISPATCHED, fence=2, attempt=2, **CO_COMMIT_ROW)
+
+    answer = apply_co_commit(row, a_settlement(row, **changes), now=LATER)
+
+    assert answer == NotMoved(effect=row, reason=reason)
+
+
+@pytest.mark.req("H033")
+@pytest.mark.parametrize("state", [state for state in EffectState if state is not EffectState.DISPATCHED])
+def test_a_co_commit_is_never_a_repeat_and_never_late(state: EffectState) -> None:
+    """Its transaction holds more than the move, and would commit that once more."""
+    row = a_row(state, **CO_COMMIT_ROW)
+
+    answer = apply_co_commit(row, a_settlement(row), now=LATER)
+
+    assert answer == NotMoved(effect=row, reason="already_settled")
+
+
+def test_a_co_commit_whose_lease_is_over_counts_while_nobody_has_taken_the_row() -> None:
+    row = a_row(EffectState.DISPATCHED, **CO_COMMIT_ROW)
+
+    assert isinstance(apply_co_commit(row, a_settlement(row), now=row.lease_until + MICROSECOND), Moved)
+
+
+def test_a_take_over_of_a_co_commit_row_is_an_absence() -> None:
+    row = a_row(EffectState.DISPATCHED, **CO_COMMIT_ROW)
+
+    early = apply_take_over(row, row, now=row.lease_until - MICROSECOND)
+    assert early == NotMoved(effect=row, reason="lease_renewed")
+    taken = apply_take_over(row, row, now=row.lease_until)
+    expected = replace(row, state=EffectState.RECONCILED_ABSENT, reason="owner_lost", updated_at=row.lease_until)
+    assert taken == Moved(effect=expected)
+    assert apply_co_commit(expected, a_settlement(row), now=LATER) == NotMoved(
+        effect=expected, reason="already_settled"
+    )
+
+
+def test_only_a_token_that_begins_with_the_mark_is_of_a_co_commit() -> None:
+    marks = {"co:t-1": True, "t-1": False, "xco:t-1": False, "co-t-1": False, "": False, "co": False, "co:": True}
+
+    assert {token: a_row(EffectState.DISPATCHED, token=Token(token)).co_commits for token in marks} == marks

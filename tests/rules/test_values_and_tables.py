@@ -39,3 +39,13 @@ def test_a_value_is_frozen_slotted_and_made_by_keyword(module: ModuleType, name:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_no_table_of_a_module_is_a_set_that_somebody_could_add_to(module: ModuleType) -> None:
     assert [name for name, thing in vars(module).items() if type(thing) is set] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_no_value_of_a_module_holds_a_set_that_somebody_could_add_to(module: ModuleType) -> None:
+    values = [
+        thing for thing in vars(module).values() if dataclasses.is_dataclass(thing) and not isinstance(thing, type)
+    ]
+    held = [(value, field.name) for value in values for field in dataclasses.fields(value)]
+
+    assert [name for value, name in held if type(getattr(value, name)) is set] == []

@@ -28,6 +28,7 @@ SCOPE = "w"
 AGENT = Principal.agent("agent", tenant="acme", roles=("operator",), scopes=(SCOPE,))
 OTHER = Principal.agent("other", tenant="acme", roles=("operator",), scopes=(SCOPE,))
 MARA = Principal.person("mara", tenant="acme", scopes=("approvals.decide", "effects.reconcile", "effects.read"))
+OLGA = Principal.person("olga", tenant="acme", scopes=("ops.stop",))
 
 PROPOSER = "it is the proposer's own, or was made for it"
 CLEAR_ID = "an id that the caller chose: the proposer's handle, and what people look things up by"
@@ -58,6 +59,7 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "expired": (SHOWN, ("desk",)),
     "approverreason": (REMARK, ("desk", "store files")),
     "denyreason": ("the proposer is told why, as data", ("outcomes", "desk", "store files")),
+    "stopreason": ("whoever may lift a stop is told why; it is sealed everywhere else", ("switch",)),
     "evidence": ("a code for the kind of evidence, on record", (*IN_AUDIT, "ledger", "store files")),
     "reference": ("the remote's own name of the effect", ("ledger", "store files")),
     "policyreason": (LABEL, (*IN_AUDIT, "explained", "store files")),
@@ -301,6 +303,19 @@ async def reconciling(story: Story, clock: FakeClock, trouble: dict[str, Any]) -
         "ledger", await settle(unknown.operation_key, "committed", by=MARA, looked_at=looked_at, reason=s("evidence"))
     )
     story.outputs.hear("ledger", await reconciler.effects(by=MARA))
+    story.outputs.hear("ledger", await reconciler.waiting(by=MARA))
+
+
+async def stopping(story: Story) -> None:
+    """A stop, a call that it halts, a stop that is refused, and the lifting."""
+    s, switch = story.secrets, story.gate.switch
+    story.outputs.hear("switch", await switch.stop("tool:failing", by=OLGA, reason=s.text("stopreason")))
+    await story.submit("failing", {"word": s.text("argument")}, call_id="f10")
+    await story.tried(lambda: switch.stop("tenant", by=MARA, reason=s.text("refusedstop")))
+    await story.tried(lambda: switch.stop("tenant", by=OLGA, reason=s.text("longstop") * 40))
+    await story.tried(lambda: switch.stop(s("stopscope"), by=OLGA))
+    story.outputs.hear("switch", await switch.stops(by=OLGA), await switch.stops(by=MARA))
+    await switch.resume("tool:failing", by=OLGA)
 
 
 async def faults(story: Story) -> None:
@@ -337,8 +352,9 @@ async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> N
         await approvals(story, clock)
         await attempts(story, trouble)
         await reconciling(story, clock, trouble)
+        await stopping(story)
         await faults(story)
-        outputs.hear("audit", *(event.body for event in gate.store.chained()))
+        outputs.hear("audit", *[event.body async for event in gate.store.chained()])
         outputs.hear("metrics", generate_latest(registry))
         outputs.hear_files("store files", folder, "placet.db*")  # with the journal of a store that is open
     outputs.hear_files("store files", folder, "placet.db*")
@@ -346,10 +362,10 @@ async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> N
     assert "was late" in trouble
     keys, store = bootstrap.open_existing_store(folder / "placet.db")
     try:
-        with bootstrap.audit_export(store, keys, tenant=None) as lines:
-            outputs.hear("audit export", *lines)
-        with bootstrap.audit_export(store, keys, tenant="acme") as lines:
-            outputs.hear("audit export", *lines)
+        async with bootstrap.audit_export(store, keys, tenant=None) as lines:
+            outputs.hear("audit export", *[line async for line in lines])
+        async with bootstrap.audit_export(store, keys, tenant="acme") as lines:
+            outputs.hear("audit export", *[line async for line in lines])
     finally:
         await store.close()
 

@@ -96,7 +96,7 @@ class Leak:
             outcome = await gate.submit({"call_id": "c", "tool": "act", "arguments": {}}, principal=agent, run="r")
             (view,) = await gate.desk.pending(by=MARA)
             self.outputs.hear("desk", view)
-            self.outputs.hear("audit", *(event.body for event in gate.store.chained()))
+            self.outputs.hear("audit", *[event.body async for event in gate.store.chained()])
         return outcome
 
 
@@ -177,8 +177,8 @@ async def test_a_leak_in_what_the_store_keeps_is_found(
     await leak.worked(agent)
     outputs.hear_files("store files", tmp_path, "placet.db*")
     keys, store = bootstrap.open_existing_store(tmp_path / "placet.db")
-    with bootstrap.audit_export(store, keys, tenant=None) as lines:
-        outputs.hear("audit export", *lines)
+    async with bootstrap.audit_export(store, keys, tenant=None) as lines:
+        outputs.hear("audit export", *[line async for line in lines])
     await store.close()
 
     assert found_in(outputs) >= {"store files", "audit", "audit export"}
@@ -196,4 +196,4 @@ def test_every_channel_of_the_table_has_a_leak_planted_in_it() -> None:
     planted |= {"store files", "audit", "audit export"}
     listed = {channel for _, channels in BELONGS.values() for channel in channels}
 
-    assert listed - planted == {"desk", "ledger", "explained"}, "these are values, heard by their repr like outcomes"
+    assert listed - planted == {"desk", "ledger", "explained", "switch"}, "values, heard by their repr like outcomes"

@@ -15,6 +15,7 @@ from placet.model.call import Call
 from placet.model.contract import Contract
 from placet.model.decision import Decision
 from placet.rules.policy import Matrix
+from tests.at_once import each_at_once
 
 OPERATOR = Principal.agent("agent-1", tenant="acme", roles=("operator",), scopes=("ops.write",))
 ELSEWHERE = Principal.agent("agent-1", tenant="globex", roles=("operator",), scopes=("ops.write",))
@@ -27,7 +28,7 @@ async def submit(
 
 
 def bodies(gate: placet.Gate) -> list[dict[str, Any]]:
-    return [json.loads(event.body) for event in gate.store.chained()]
+    return [json.loads(event.body) for event in each_at_once(gate.store.chained())]
 
 
 @pytest.mark.case("C05")

@@ -54,7 +54,7 @@ async def test_a_gate_without_tools_is_harmless() -> None:
 
         assert (type(outcome), outcome.code) == (Invalid, "unknown_tool")
         assert gate.tools_for(OPERATOR) == ()
-        assert gate.verify_audit().holds
+        assert (await gate.verify_audit()).holds
 
 
 DUTIES = {
@@ -121,7 +121,7 @@ async def test_a_finished_effect_has_one_event_with_all_its_facts() -> None:
         await gate.desk.approve(asked.approval_id, digest=view.digest, by=PERSON)
         await gate.submit(call(), principal=OPERATOR, run="r1")
 
-        bodies: list[dict[str, Any]] = [json.loads(event.body) for event in gate.store.chained()]
+        bodies: list[dict[str, Any]] = [json.loads(event.body) async for event in gate.store.chained()]
         finished = [body for body in bodies if body.get("effect_state") == "committed"]
 
     (event,) = finished

@@ -168,11 +168,11 @@ def _pending(line: _Line) -> Iterator[Suggestion]:
 
 
 def _key_ids(line: _Line) -> Iterator[Suggestion]:
-    from placet.bootstrap import key_path, load_key_file
+    from placet.bootstrap import load_key_file
     from placet.ports.keys import KeyState
 
     settings = _settings(line)
-    for fact in load_key_file(settings.key or key_path(settings.store)).facts():
+    for fact in load_key_file(settings.key_file).facts():
         if fact.state is KeyState.OLD:
             yield Suggestion(word=fact.key_id, about=fact.state.value)
 

@@ -66,6 +66,7 @@ _OF_DECISIONS = {
     "not_approved": Exit.NOT_APPROVED,
     "other_digest": Exit.INVALID,
     "looked_in_the_future": Exit.INVALID,
+    "stopped_with_more_leave": Exit.NOT_ENTITLED,
     "too_early_for_absent": Exit.UNKNOWN,
 }
 _OF_REFUSALS = {
@@ -94,6 +95,7 @@ _HINTS = {
     "other_digest": "Use the digest that placet approvals show ID prints.",
     "own_request": "Somebody other than the requester has to say it.",
     "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",
+    "stopped_with_more_leave": "Somebody with the scope ops.stop.all has to lift it.",
     "store_unavailable": "Nothing was committed. Try again; if it stays so, look at who holds the store's file.",
     "store_in_doubt": "It may have been committed: look before you repeat it, with placet effects list.",
     "usage": "See: placet --help",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -11,7 +11,7 @@ from secrets import token_hex
 from placet.cli.failing import ConfigProblem, UsageProblem
 
 
-def write_new_file(path: Path, chunks: Iterable[bytes]) -> None:
+async def write_new_file(path: Path, chunks: AsyncIterable[bytes]) -> None:
     """A new file of mode 0600, durable on return. Nothing is overwritten, and nothing half-written stays.
 
     Raises:
@@ -25,7 +25,8 @@ def write_new_file(path: Path, chunks: Iterable[bytes]) -> None:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with open(descriptor, "wb") as file:
-                file.writelines(chunks)
+                async for chunk in chunks:
+                    file.write(chunk)
                 file.flush()
                 os.fsync(descriptor)
             os.link(draft, path)  # unlike a rename it overwrites nothing that came meanwhile

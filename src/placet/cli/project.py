@@ -169,39 +169,40 @@ def agent(settings: Settings) -> Principal:
 # ---------------------------------------------------------------- store
 
 
-def require_store(settings: Settings) -> Path:
-    """The store's path, if there is one.
+def require_store(settings: Settings) -> str | Path:
+    """Where the store is, if there is one; whether there is one in a database, its opening tells.
 
     Raises:
         StoreMissing, StoreNotWritable, KeyMaterialError: there is none, or it or its key cannot be looked at.
     """
+    if not isinstance(settings.store, Path):
+        _look_at_key(settings)
+        return settings.store
     try:
         settings.store.stat()
         _look_at_key(settings)
         return settings.store
     except (FileNotFoundError, NotADirectoryError):
-        fault: PlacetError = _missing(settings)
+        fault: PlacetError = _missing(settings, settings.store)
     except (OSError, ValueError):
         fault = StoreNotWritable(f"The store cannot be looked at: {settings.store}")
     raise fault
 
 
-def _missing(settings: Settings) -> StoreMissing:
+def _missing(settings: Settings, store: Path) -> StoreMissing:
     """No store; or one that is lost, which its key tells, and which no other takes the place of."""
     from placet.bootstrap import key_path, lost_store
 
-    own = key_path(settings.store)
+    own = key_path(store)
     is_own = settings.key is None or settings.key.absolute() == own.absolute()
     if is_own and own.exists():
-        return lost_store(settings.store, own)
+        return lost_store(store, own)
     hint = "placet init --store-only" if settings.file is not None else "placet init"
-    return StoreMissing(f"There is no store at {settings.store}", hint=f"Create one with: {hint}")
+    return StoreMissing(f"There is no store at {store}", hint=f"Create one with: {hint}")
 
 
 def _look_at_key(settings: Settings) -> None:
-    from placet.bootstrap import key_path
-
-    key = settings.key if settings.key is not None else key_path(settings.store)
+    key = settings.key_file
     try:
         key.exists()
         return
@@ -214,9 +215,13 @@ def _look_at_key(settings: Settings) -> None:
 async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
     """The gate over the project's existing store. It looks after nothing by itself."""
     from placet.bootstrap import Recovery, open_gate
+    from placet.engine.settings import GateSettings
 
     store = require_store(settings)
-    opening = open_gate(tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL)
+    kept = GateSettings(
+        retention_seconds=settings.retention.seconds, audit_retention_seconds=settings.retention.audit_seconds
+    )
+    opening = open_gate(tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL, settings=kept)
     with redirect_stdout(sys.stderr):  # a handler's print is no data
         async with opening as gate:
             yield gate

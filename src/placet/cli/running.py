@@ -19,6 +19,9 @@ _ACTING: dict[str, tuple[str, ...]] = {
     "approvals": ("approve", "deny", "withdraw"),
     "effects": ("reconcile",),
     "keys": ("rotate", "retire"),
+    "stop": (),
+    "resume": (),
+    "worker": (),
 }
 """Commands that do something that stays, with their verbs that do; without verbs, the command itself."""
 
@@ -74,7 +77,7 @@ def _told_by_typer(error: Any) -> str:
 
 def _acts(entry: Entry, words: Sequence[str]) -> bool:
     """Whether it changes more than what is on the screen."""
-    verbs = _ACTING.get(entry.name)
+    verbs = _ACTING.get(entry.name) if "--list" not in words else None
     return verbs is not None and (not verbs or (bool(words) and words[0] in verbs))
 
 

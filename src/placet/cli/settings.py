@@ -17,19 +17,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from placet.cli.ages import age_seconds
 from placet.cli.failing import ConfigProblem
 from placet.errors import MisuseError
 from placet.model.principal import Principal
+from placet.model.retention import Retention, is_retention
 
 FILE_NAME = "placet.toml"
 DEFAULT_STORE = "placet.db"
+_DATABASES = ("postgresql://", "postgres://")
 _LARGEST_FILE = 1_000_000
 
-_SECTIONS = ("placet", "agent", "people")
+_SECTIONS = ("placet", "agent", "people", "retention")
 _MEMBERS = {
     "placet": ("store", "key", "tools"),
     "agent": ("subject", "tenant", "roles", "scopes"),
     "people": ("tenant", "roles", "scopes"),
+    "retention": ("operations", "audit"),
 }
 _PLACE = re.compile(r"\(at [^()]{1,60}\)\Z")
 
@@ -55,19 +59,38 @@ class Settings:
     Attributes:
         file: the project file that was read; None if there is none.
         folder: where its relative paths and its tools module are looked for.
+        store: a path, or as text the URL of a PostgreSQL database.
         key: None leaves it to `<store>.key`.
         people: who may decide, by their user name.
+        retention: how long finished things are kept; for ever where the file says nothing.
         origins: who said each of them, by the name of the setting.
     """
 
     file: Path | None
     folder: Path
-    store: Path
+    store: str | Path
     key: Path | None
     tools: str | None = None
     agent: Principal | None = None
     people: dict[str, Principal] = field(default_factory=dict)
+    retention: Retention = field(default_factory=Retention)
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def key_file(self) -> Path:
+        """The key file, as it was named, or beside the store.
+
+        Raises:
+            ConfigProblem: a database has no place beside it, and no file was named.
+        """
+        if self.key is not None:
+            return self.key
+        if isinstance(self.store, Path):
+            return self.store.with_name(self.store.name + ".key")
+        raise ConfigProblem(
+            "A PostgreSQL store needs its key file named.",
+            hint="Say where it is: --key, PLACET_KEY, or key in placet.toml.",
+        )
 
 
 def read_settings(*, config: str | None, store: str | None, key: str | None) -> Settings:
@@ -93,15 +116,17 @@ def read_settings(*, config: str | None, store: str | None, key: str | None) -> 
         "tools": Origin.FILE if tools is not None else Origin.DEFAULT,
         "agent": Origin.FILE if agent is not None else Origin.DEFAULT,
         "people": Origin.FILE if people else Origin.DEFAULT,
+        "retention": Origin.FILE if document.get("retention") else Origin.DEFAULT,
     }
     return Settings(
         file=file,
         folder=folder,
-        store=_path(said_store, own_store or DEFAULT_STORE, folder),
+        store=_store(said_store, own_store or DEFAULT_STORE, folder),
         key=_path(said_key, own_key, folder) if said_key or own_key else None,
         tools=tools,
         agent=agent,
         people=people,
+        retention=_retention(document, file),
         origins=origins,
     )
 
@@ -192,6 +217,20 @@ def _person(name: str, table: dict[str, Any], file: Path | None) -> Principal:
     raise ConfigProblem(f"[{section}] in {file}: {message}")
 
 
+def _retention(document: dict[str, Any], file: Path | None) -> Retention:
+    table = _table(document, "retention", file)
+    operations, audit = (_age(table, name, file) for name in ("operations", "audit"))
+    return Retention(seconds=operations, audit_seconds=audit)
+
+
+def _age(table: dict[str, Any], name: str, file: Path | None) -> float | None:
+    said = _text(table, name, "retention", file)
+    seconds = None if said is None else age_seconds(said)
+    if said is not None and not is_retention(seconds):
+        raise ConfigProblem(f'{name!r} in [retention] of {file} is an age of one day or more, such as "90d"')
+    return seconds
+
+
 # ---------------------------------------------------------------- members
 
 
@@ -233,6 +272,12 @@ def _texts(table: dict[str, Any], name: str, section: str, file: Path | None) ->
     if type(value) is list and all(type(each) is str for each in value):
         return tuple(value)
     raise ConfigProblem(f"{name!r} in [{section}] of {file} is a list of texts")
+
+
+def _store(said: str | None, own: str | None, folder: Path) -> str | Path:
+    """The URL of a database as it is; a path as `_path` says."""
+    where = said if said is not None else own
+    return where if where is not None and where.startswith(_DATABASES) else _path(said, own, folder)
 
 
 def _path(said: str | None, own: str | None, folder: Path) -> Path:

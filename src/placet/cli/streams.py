@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import AsyncIterable
+from contextlib import suppress
+from typing import NoReturn, TextIO
 
 
 class OutputLost(Exception):
@@ -48,10 +49,10 @@ def put(text: str, out: TextIO | None = None) -> None:
     raise lost
 
 
-def put_lines(lines: Iterable[bytes]) -> None:
+async def put_lines(lines: AsyncIterable[bytes]) -> None:
     """Write bytes as they come, and let them go. Raises what `put` raises, and what making them raises."""
     flush()
-    for line in lines:
+    async for line in lines:
         _put_bytes(line)
     flush()
 
@@ -105,3 +106,11 @@ def print_all(text: str) -> int:
         if not lost.is_pipe:
             say("placet: The output could not be written.")
         return 1
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process without waiting for anything that still runs in it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

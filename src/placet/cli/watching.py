@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placet.bootstrap import system_clock
@@ -70,14 +71,15 @@ async def watched(
         StoreUnavailable: it has not served for too many looks in a row.
     """
     clock = system_clock()
-    path = require_store(session.settings)
-    file = os.stat(path)
+    store = require_store(session.settings)
+    file = os.stat(store) if isinstance(store, Path) else None
     async with open_project(session.settings, tools) as gate:
         with _display(session) as display:
             before: dict[str, Seen] = {}
             failed = 0
             while True:
-                _require_same(path, file)
+                if isinstance(store, Path) and file is not None:
+                    _require_same(store, file)
                 try:
                     now = await _waiting(gate, by, tools, limit)
                     changes = [*appeared(before, now), *await _vanished(gate, by, tools, before, now)]

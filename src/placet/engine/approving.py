@@ -204,11 +204,11 @@ class Approver:
         )
 
 
-async def expire(approval: Approval, store: Store, chronicle: Chronicle) -> None:
-    """Put on record that the clock of an approval has run out."""
+async def expire(approval: Approval, store: Store, chronicle: Chronicle) -> Approval:
+    """Put on record that the clock of an approval has run out; the approval as it is then."""
     facts = chronicle.of_question(approval.question)
     event = chronicle.event(EventKind.APPROVAL_EXPIRED, facts, model_suggested=False)
-    await store.retire(approval, ApprovalState.EXPIRED, events=(event,))
+    return await store.retire(approval, ApprovalState.EXPIRED, events=(event,))
 
 
 def verify(approval: Approval, keys: Keys) -> Misfit | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placet.engine.capacity import Room
 from placet.engine.chronicle import Chronicle
@@ -16,20 +16,25 @@ from placet.model.approval import Approval
 from placet.model.attempt import Answered, Raised, Report, Unsent
 from placet.model.audit import AuditEvent
 from placet.model.call import Call
-from placet.model.context import CallContext
+from placet.model.context import CallContext, not_declared
 from placet.model.contract import EffectClass
 from placet.model.decision import Decision
 from placet.model.identifiers import Token
 from placet.model.ledger import Place, Step
+from placet.model.making import quick
 from placet.ports.clock import Clock, IdSource
 from placet.ports.transport import Transport
-from placet.ports.waiting import owe_cancellation, takes_owed_cancellation
+from placet.ports.waiting import owe_cancellation, owes_cancellation, takes_owed_cancellation
 from placet.rules import retry
+
+if TYPE_CHECKING:
+    from placet.engine.co_commit import CoCommit
 
 OUR_FAULT = Raised(error_type="internal_fault")
 """What is reported of an attempt that a fault of our own broke; by identity, as a handler may raise anything."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warrant:
     """Why a call may be dispatched, and against what the ledger said.
@@ -56,6 +61,7 @@ class Dispatch:
         window: seconds from `submitted` within which a first byte may leave.
         deadline: when the caller stops waiting, on the monotonic clock.
         place: where a read's started event stands; None for an effect.
+        co_commit: what its handler settles it with; None unless the contract says that it does.
     """
 
     call: Call
@@ -72,6 +78,7 @@ class Dispatch:
     room: Room
     began: float = 0.0
     place: Place | None = None
+    co_commit: CoCommit | None = None
 
 
 class Attempts:
@@ -143,7 +150,7 @@ class Attempts:
         last_send = dispatch.submitted + dispatch.window
         dispatch.began = self._clock.monotonic()
         remaining = last_send - dispatch.began
-        if not 0.0 < remaining < inf or await takes_owed_cancellation():
+        if not 0.0 < remaining < inf or (owes_cancellation() and await takes_owed_cancellation()):
             return Unsent()
         last_send_at = dispatch.submitted_at + timedelta(seconds=dispatch.window)
         if not self._may_send(last_send, last_send_at):
@@ -170,6 +177,7 @@ class Attempts:
             deadline_at=last_send_at,
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
             _guard=guard,
+            _co_commit=not_declared if dispatch.co_commit is None else dispatch.co_commit.begin_attempt(),
         )
         try:
             report = await self._transport.attempt(call, context, timeout_seconds=remaining, when_late=ended)

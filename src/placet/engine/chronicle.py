@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from placet.errors import BoundaryUnavailable
@@ -14,7 +15,7 @@ from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Ask, Decision, Deny
 from placet.model.effect import Effect
 from placet.model.json import JsonValue
-from placet.model.principal import Principal, subjects_of
+from placet.model.principal import Principal, Role, subjects_of
 from placet.ports.clock import Clock
 from placet.ports.keys import KeyPurpose, Keys
 from placet.rules.approvals import on_behalf_of
@@ -52,6 +53,7 @@ class Chronicle:
     def __init__(self, *, keys: Keys, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
+        self._contracts: dict[str, tuple[Contract, dict[str, Any]]] = {}
 
     def now(self) -> datetime:
         """The clock's instant in UTC.
@@ -68,7 +70,7 @@ class Chronicle:
         try:
             instant = self._clock.now()
             if type(instant) is datetime and type(instant.tzinfo) is type(UTC):
-                return instant.astimezone(UTC)
+                return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
         except BaseException:
             return None
         return None
@@ -77,24 +79,20 @@ class Chronicle:
 
     def of_call(self, call: Call, decision: Decision | None, approval: Approval | None = None) -> dict[str, Any]:
         """The fields that all events of one call share."""
-        facts = self.of_principal(call.principal)
-        facts.update(_contract_facts(call.contract))
-        facts.update(
-            request_id=call.request_id,
-            run_id=call.run_id,
-            call_id=call.call_id,
-            purpose=call.contract.purpose,
-            operation=self._fingerprint(facts, call.operation_key),
-            arguments=_summary(call.arguments),
-            arguments_fingerprint=self._value_fingerprint(facts, call.arguments),
-            repaired=call.is_repaired,
-        )
+        facts = self._of_sound(call.principal)
+        facts |= self._of_tool(call.contract)
+        facts["purpose"] = call.contract.purpose
+        facts["request_id"] = call.request_id
+        facts["run_id"] = call.run_id
+        facts["call_id"] = call.call_id
+        facts["operation"] = self._fingerprint(facts, call.operation_key)
+        facts["arguments"] = _summary(call.arguments)
+        facts["arguments_fingerprint"] = self._value_fingerprint(facts, call.arguments)
+        facts["repaired"] = call.is_repaired
         if decision is not None:
-            facts.update(
-                decision=_word(decision) if approval is None else "allow_after_approval",
-                reasons=decision.reasons,
-                policy_version=decision.policy_version,
-            )
+            facts["decision"] = _word(decision) if approval is None else "allow_after_approval"
+            facts["reasons"] = decision.reasons
+            facts["policy_version"] = decision.policy_version
         if approval is not None and approval.answer is not None:
             facts.update(
                 approval_id=approval.question.approval_id,
@@ -113,9 +111,9 @@ class Chronicle:
             "run_id": effect.run_id,
             "call_id": effect.call_id,
             "tool": effect.tool,
-            "tool_version": effect.tool_version,
-            "policy_version": effect.policy_version,
-            "decision": effect.decision,
+            "tool_version": effect.tool_version or None,  # a purged row has none of these any more
+            "policy_version": effect.policy_version or None,
+            "decision": effect.decision or None,
             "approval_id": effect.approval_id,
             "operation": self._fingerprint(facts, effect.operation_key),
             "attempt": effect.attempt,
@@ -144,7 +142,7 @@ class Chronicle:
 
     def of_contract(self, contract: Contract) -> dict[str, Any]:
         """The fields of an event about a tool itself; it concerns every tenant."""
-        return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._keys.current, **_contract_facts(contract)}
+        return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._keys.current, **self._of_tool(contract)}
 
     def of_store(self, subject: str) -> dict[str, Any]:
         """The fields of an event about the store itself; it concerns every tenant."""
@@ -153,11 +151,14 @@ class Chronicle:
     def of_principal(self, principal: Principal) -> dict[str, Any]:
         if type(principal) is not Principal or not principal.is_well_formed():
             return {"tenant": NOBODY, "subject": NOBODY, "key_id": self._keys.current}
+        return self._of_sound(principal)
+
+    def _of_sound(self, principal: Principal) -> dict[str, Any]:
         return {
             "tenant": principal.tenant,
             "subject": principal.subject,
             "key_id": self._keys.current,
-            "roles": tuple(sorted(role.value for role in principal.roles)),
+            "roles": _names_of(principal.roles),
             "on_behalf_of": on_behalf_of(principal),
             "environment": principal.environment,
         }
@@ -176,12 +177,19 @@ class Chronicle:
         facts = self.of_principal(principal)
         facts.update(request_id=request_id, run_id=run_id, call_id=call_id, arguments=Summary())
         if contract is not None:
-            facts.update(_contract_facts(contract))
+            facts |= self._of_tool(contract)
         else:
             facts["tool"] = UNKNOWN_TOOL_LABEL
             if name is not None:
                 facts["rejected_name"] = self._fingerprint(facts, name)
         return facts
+
+    def _of_tool(self, contract: Contract) -> dict[str, Any]:
+        """What is the same in every event about one contract; made once, and never changed."""
+        known = self._contracts.get(contract.name)
+        if known is None or known[0] is not contract:
+            known = self._contracts[contract.name] = contract, _contract_facts(contract)
+        return known[1]
 
     # ------------------------------------------------------------ events
 
@@ -189,7 +197,7 @@ class Chronicle:
         instant = self._read_clock()
         if instant is None:
             more.setdefault("detail", "clock_failed")
-        return AuditEvent(kind=kind, at=instant or _CLOCKLESS, **{**facts, **more})
+        return AuditEvent(kind=kind, at=instant or _CLOCKLESS, **(facts | more))
 
     def started(self, facts: dict[str, Any], *, attempt: int, fence: int = 0) -> AuditEvent:
         return self.event(EventKind.STARTED, facts, attempt=attempt, fence=fence)
@@ -269,6 +277,11 @@ class Chronicle:
     def _value_fingerprint(self, facts: dict[str, Any], value: object) -> str:
         message = facts["tenant"].encode() + b"\x00" + fingerprint_text(value)
         return self._keys.mac(KeyPurpose.AUDIT_FINGERPRINT, message, under=facts["key_id"]).value
+
+
+@lru_cache(maxsize=16)
+def _names_of(roles: frozenset[Role]) -> tuple[str, ...]:
+    return tuple(sorted(role.value for role in roles))
 
 
 def _fingerprint_message(tenant: str, text: str) -> bytes:

@@ -13,7 +13,7 @@ from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
 from placet.ports.policy import PolicyEngine
-from placet.ports.waiting import foreign
+from placet.ports.waiting import foreign, owes_cancellation, takes_owed_cancellation
 from placet.rules import policy as policy_rules
 
 
@@ -36,20 +36,29 @@ class Decider:
 
     async def decide(self, call: Call, session: Session) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
-        patience = session.deadline - self._clock.monotonic()
-        decision = await foreign(self._answer(call, patience), timeout_seconds=None)
+        if type(self._policy) is policy_rules.Matrix:
+            decision = await self._word(self._policy, call)
+        else:
+            patience = session.deadline - self._clock.monotonic()
+            decision = await foreign(self._answer(call, patience), timeout_seconds=None)
         if not policy_rules.is_sound(decision):
             return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
         return policy_rules.effective(decision, call)
 
+    async def _word(self, table: policy_rules.Matrix, call: Call) -> object:
+        """Our own table is looked up right here: it waits for nobody."""
+        if owes_cancellation() and await takes_owed_cancellation():
+            return None
+        try:
+            return table.word(call.contract, call.principal)
+        except BaseException:  # of a requirement that is none of ours; nothing is waited for here
+            return None
+
     async def _answer(self, call: Call, patience: float) -> object:
         """What the policy says, as one piece of foreign code: its budget, its call and its waiting.
 
-        Our own table is looked up right here. Any other engine is asked in a task of its own, so that one which does
-        not end when it is cancelled can be left behind.
+        It is asked in a task of its own, so that one which does not end when it is cancelled can be left behind.
         """
-        if type(self._policy) is policy_rules.Matrix:
-            return self._policy.word(call.contract, call.principal)
         seconds = self._policy.timeout_seconds
         if seconds is not None and not is_seconds(seconds):
             return None

@@ -16,6 +16,7 @@ from placet.engine import replies
 from placet.engine.afterwards import Afterwards
 from placet.engine.attempts import OUR_FAULT, Attempts, Dispatch, Warrant
 from placet.engine.chronicle import Chronicle
+from placet.engine.co_commit import CoCommit, CoCommits, Stage
 from placet.engine.endings import Endings, row_reason
 from placet.engine.faults import told
 from placet.engine.herald import Herald
@@ -23,11 +24,11 @@ from placet.engine.performing import Performing
 from placet.engine.results import Results, result_digest, row_binding
 from placet.engine.settings import GateSettings
 from placet.errors import NotFound, PlacetError, StoreInDoubt, StoreUnavailable
-from placet.model.attempt import CallerLeft, DeadlinePassed, Report, Returned, Unsent
+from placet.model.attempt import CallerLeft, DeadlinePassed, Raised, Report, Returned, Unsent
 from placet.model.audit import EventKind
 from placet.model.call import Call
 from placet.model.contract import MAX_ATTEMPTS_PER_CALL
-from placet.model.effect import EffectState
+from placet.model.effect import CO_COMMIT_MARK, EffectState
 from placet.model.identifiers import OwnerId, Token
 from placet.model.json import JsonValue
 from placet.model.ledger import (
@@ -74,6 +75,7 @@ class Dispatcher:
         chronicle: Chronicle,
         herald: Herald,
         afterwards: Afterwards,
+        co_commits: CoCommits,
         performing: Performing,
         keys: Keys,
         ids: IdSource,
@@ -88,6 +90,7 @@ class Dispatcher:
         self._chronicle = chronicle
         self._herald = herald
         self._afterwards = afterwards
+        self._co_commits = co_commits
         self._performing = performing
         self._keys = keys
         self._ids = ids
@@ -110,7 +113,7 @@ class Dispatcher:
             warrant,
             facts=facts,
             started=self._chronicle.started(facts, attempt=call.first_attempt, fence=fence),
-            token=Token(self._ids.new_id("t")),
+            token=self._fresh_token(call),
             fence=fence,
         )
         claim = self._claim_of(call, warrant, dispatch)
@@ -135,6 +138,10 @@ class Dispatcher:
             dispatch.began = dispatch.submitted
             self._afterwards.insist(lambda: self._close_unsent(claim, dispatch))
         return cleared, dispatch
+
+    def _fresh_token(self, call: Call) -> Token:
+        mark = CO_COMMIT_MARK if call.contract.remote.co_commits else ""
+        return Token(mark + self._ids.new_id("t"))
 
     async def _without_doubt(self, claim: Claim, refusal: ClaimAnswer | None) -> ClaimAnswer | InDoubt:
         """After a lost answer "not run" is told only once the lost try can never land."""
@@ -196,7 +203,10 @@ class Dispatcher:
         try:
             if not await self._herald.before_dispatch(dispatch.started):
                 return await self._settle_unsent(dispatch)
+            dispatch.co_commit = self._co_commits.of(dispatch)
             report, has_doubt = await self._until_certain(dispatch)
+            if dispatch.co_commit is not None:
+                return await self._settle_by_row(dispatch, dispatch.co_commit, report, has_doubt=has_doubt)
             return await self._settle(dispatch, report, has_doubt=has_doubt)
         except Exception as fault:  # a fault of our own after the point of no return: it may have acted
             _log.error("dispatch failed", extra={"tool": dispatch.call.contract.name, **told(fault)})
@@ -211,7 +221,7 @@ class Dispatcher:
         while True:
             when_late = partial(self._hear_attempt, dispatch, dispatch.attempt)
             report = await self._attempts.attempt(dispatch, when_late=when_late)
-            has_doubt |= retry.knowledge(dispatch.call.contract.effect_class, report) is Knowledge.CANNOT_TELL
+            has_doubt |= _leaves_doubt(dispatch, report)
             wait = self._attempts.wait_before_next(dispatch, report, has_doubt=has_doubt)
             if wait is None or not await self._attempts.may_go_on(dispatch, after_seconds=wait):
                 return report, has_doubt
@@ -277,6 +287,17 @@ class Dispatcher:
                 settled = await self._write(dispatch, EffectState.FAILED, row_reason(report), report)
                 return self._endings.failure(call, report) if settled else replies.unknown(call)
 
+    async def _settle_by_row(
+        self, dispatch: Dispatch, co_commit: CoCommit, report: Report, *, has_doubt: bool
+    ) -> Outcome:
+        """Make sure that nothing of the handler's transaction can commit from here on, or learn that it has."""
+        ending = co_commit.ending(report, has_doubt=has_doubt)
+        answer = await self._written(dispatch, ending.state, ending.reason, ending.report)
+        if isinstance(answer, NotMoved) and answer.effect.state is EffectState.COMMITTED:
+            self._meter.effect_settled(state=answer.effect.state.value)
+            self._co_commits.chain_soon()
+        return co_commit.outcome(answer, ending)
+
     async def _settle_unsent(self, dispatch: Dispatch) -> Outcome:
         """A required sink did not hear, or its hearing was cut short: nothing is sent, the approval stays spent."""
         reason = "caller_left" if await takes_owed_cancellation() else "sink_failed"
@@ -295,7 +316,21 @@ class Dispatcher:
         result: JsonValue = None,
         canonical: bytes | None = None,
     ) -> bool:
-        """Settle; whether the ledger now says so. After a lost answer the same settlement is repeated."""
+        """Settle; whether the ledger now says so."""
+        answer = await self._written(dispatch, state, reason, report, result=result, canonical=canonical)
+        return isinstance(answer, Moved) and answer.effect.state in (state, EffectState.RECONCILED_COMMITTED)
+
+    async def _written(
+        self,
+        dispatch: Dispatch,
+        state: EffectState,
+        reason: str,
+        report: Report,
+        *,
+        result: JsonValue = None,
+        canonical: bytes | None = None,
+    ) -> MoveAnswer | None:
+        """Settle; what the ledger says to it, or None. After a lost answer the same settlement is repeated."""
         call = dispatch.call
         is_open = isinstance(report, DeadlinePassed | CallerLeft) and not report.has_ended
         has_ended = not is_open and report is not OUR_FAULT  # after a fault of our own nobody knows that it has
@@ -327,16 +362,15 @@ class Dispatcher:
         )
         for _ in range(_DOUBT_REPEATS):
             try:
-                answer = await self._settle_open_attempt(dispatch, settlement)
+                return await self._settle_open_attempt(dispatch, settlement)
             except StoreInDoubt:
                 continue
             except NotFound:
-                return False  # somebody took the row out of the store
+                return None  # somebody took the row out of the store
             except PlacetError:
                 break
-            return isinstance(answer, Moved) and answer.effect.state in (state, EffectState.RECONCILED_COMMITTED)
         self._afterwards.insist(lambda: self._settle_open_attempt(dispatch, settlement))
-        return False
+        return None
 
     async def _settle_open_attempt(self, dispatch: Dispatch, settlement: Settlement) -> MoveAnswer:
         """Settle once; a turn whose answer was lost may have landed, and what it opened was never sent."""
@@ -363,7 +397,10 @@ class Dispatcher:
         self._afterwards.begin(self._settle_late(dispatch, report))
 
     async def _settle_late(self, dispatch: Dispatch, report: Report) -> None:
-        if isinstance(report, Returned):
+        if dispatch.co_commit is not None:  # the row has told, and only an attempt beside it has to be known as ended
+            if dispatch.co_commit.stage is Stage.NOT_COVERED:
+                await self._write(dispatch, EffectState.UNKNOWN, "late_word", Raised(error_type="LateWord"))
+        elif isinstance(report, Returned):
             result, canonical, broken = self._results.checked(dispatch.call, report.value)
             reason = broken or "late_word"
             said = await self._write(
@@ -373,3 +410,9 @@ class Dispatcher:
                 _log.error("a late success contradicts the record", extra={"tool": dispatch.call.contract.name})
         else:
             await self._write(dispatch, EffectState.UNKNOWN, "late_word", report)
+
+
+def _leaves_doubt(dispatch: Dispatch, report: Report) -> bool:
+    if dispatch.co_commit is not None:
+        return dispatch.co_commit.leaves_doubt(report)
+    return retry.knowledge(dispatch.call.contract.effect_class, report) is Knowledge.CANNOT_TELL

@@ -11,30 +11,35 @@ from collections.abc import Sequence
 from math import inf
 
 from placet.engine import replies
+from placet.engine.auditing import verify_store
 from placet.engine.chronicle import Chronicle
 from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
+from placet.engine.drain import Drain, DrainReport
 from placet.engine.faults import told
 from placet.engine.path import CallPath
+from placet.engine.purging import Purger
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
 from placet.engine.session import Session
 from placet.engine.settings import GateSettings
 from placet.engine.submissions import Submissions
+from placet.engine.switch import Switch
 from placet.errors import InvalidProposal, MisuseError, ProtocolRejected
-from placet.model.audit import EventKind
+from placet.model.audit import ChainHead, EventKind
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Decision, Deny
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion, RequestId, RunId
 from placet.model.outcome import NotRun, Outcome, Refused
 from placet.model.principal import Principal, is_identity, is_principal
+from placet.model.proposal import Proposal
 from placet.ports.clock import Clock, IdSource
 from placet.ports.store import Store
 from placet.ports.waiting import paying, raise_owed_cancellation
 from placet.rules import proposals
-from placet.rules.audit import ChainReport, Linker, verify_chains
+from placet.rules.audit import ChainReport, Linker
 
 _log = logging.getLogger("placet.gate")
 
@@ -45,6 +50,8 @@ class Gate:
     Attributes:
         desk: where people see and decide approvals.
         reconciler: where unknown effects are settled.
+        switch: where people stop a tool, a tenant, a run or everything, and resume it.
+        purger: where what is old is forgotten, and held against that.
     """
 
     def __init__(
@@ -59,6 +66,9 @@ class Gate:
         submissions: Submissions,
         desk: Desk,
         reconciler: Reconciler,
+        switch: Switch,
+        purger: Purger,
+        drain: Drain,
         clock: Clock,
         ids: IdSource,
         settings: GateSettings,
@@ -77,6 +87,9 @@ class Gate:
         self._linker = linker
         self.desk = desk
         self.reconciler = reconciler
+        self.switch = switch
+        self.purger = purger
+        self._drain = drain
 
     async def announce(self) -> None:
         """Put on record which generic executors were let in, each time a gate opens with them."""
@@ -186,10 +199,27 @@ class Gate:
             return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=("internal_fault",))
         return await self._decider.decide(call, session)
 
-    def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
+    async def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
         """Hold the store's whole audit against its chains, its heads and, if given, anchors kept outside."""
-        store = self._store
-        return verify_chains(store.chained(), store.heads(), self._linker, anchors=anchors, later_heads=store.heads)
+        return await verify_store(self._store, self._linker, anchors=anchors)
+
+    async def audit_heads(self) -> tuple[ChainHead, ...]:
+        """Where each chain of the audit ends: what to note outside, as anchors for `verify_audit`."""
+        return await self._store.heads()
+
+    async def drain(self, seconds: float) -> DrainReport:
+        """Stop taking calls, and let those that are inside end, at most so long. Close the gate afterwards.
+
+        A call that comes meanwhile is `Refused` with the code `draining`. What has not ended by then is let go: from
+        there on this process leaves what a killed one leaves, for recovery to find; nothing more is written.
+
+        Args:
+            seconds: shorter than the time after which whoever ends this process kills it.
+
+        Raises:
+            MisuseError: `seconds` is no finite number above zero; nothing was changed.
+        """
+        return await self._drain(seconds)
 
     @property
     def store(self) -> Store:
@@ -205,13 +235,18 @@ class Gate:
             return await self._reject_batch(raw, rejected, session)
         outcomes: list[Outcome] = []
         for index, proposal in enumerate(checked):
-            outcome = await self._path.outcome(proposal, session)
+            outcome = await self._outcome(proposal, session)
             outcomes.append(outcome)
             is_spent = isinstance(outcome, Refused) and outcome.code == "budget_exhausted"
             if is_spent or (stop_on_failure and not outcome.is_success):
                 rest = checked[index + 1 :]
                 return (*outcomes, *(self._not_run(later.call_id, later.tool) for later in rest))
         return tuple(outcomes)
+
+    async def _outcome(self, proposal: Proposal, session: Session) -> Outcome:
+        if self._submissions.is_draining:
+            return await self._path.turned_away(proposal, session)
+        return await self._path.outcome(proposal, session)
 
     async def _reject_batch(
         self, raw: list[object], rejected: dict[int, ProtocolRejected], session: Session

@@ -78,7 +78,6 @@ class Herald:
     def durable(self, events: Iterable[AuditEvent]) -> None:
         """Count completed attempts, and hand the events to the sinks that may hear later."""
         events = tuple(events)
-        closed = {_attempt(event) for event in events if event.kind is EventKind.COMPLETED}
         for event in events:
             if event.kind is EventKind.COMPLETED and event.outcome is not None:
                 self._meter.attempt_completed(
@@ -86,7 +85,9 @@ class Herald:
                 )
             elif event.kind in ALARMS:
                 self._meter.alarmed(kind=event.kind.value)
-            if self._listeners:
+        if self._listeners:
+            closed = {_attempt(event) for event in events if event.kind is EventKind.COMPLETED}
+            for event in events:
                 self._enqueue(event, event.kind is EventKind.STARTED and _attempt(event) not in closed)
 
     def _enqueue(self, event: AuditEvent, is_opening: bool) -> None:

@@ -11,6 +11,7 @@ from placet.engine.reconciler import Reconciler
 from placet.engine.settings import GateSettings
 from placet.model.identifiers import OwnerId
 from placet.ports.clock import Clock
+from placet.ports.meter import Meter
 from placet.ports.store import Store
 
 _log = logging.getLogger("placet.keeper")
@@ -31,6 +32,7 @@ class Keeper:
         clock: Clock,
         settings: GateSettings,
         owner: OwnerId,
+        meter: Meter,
     ) -> None:
         self._store = store
         self._performing = performing
@@ -38,6 +40,7 @@ class Keeper:
         self._clock = clock
         self._settings = settings
         self._owner = owner
+        self._meter = meter
         self._rounds: list[asyncio.Task[None]] = []
 
     def start_heartbeat(self) -> None:
@@ -59,6 +62,7 @@ class Keeper:
                 try:
                     await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
                 except Exception as fault:
+                    self._meter.heartbeat_failed()
                     _log.warning("heartbeat failed", extra=told(fault))
 
     async def _recover(self) -> None:

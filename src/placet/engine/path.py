@@ -110,6 +110,10 @@ class CallPath:
             _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
             return await self._refusals.unavailable(call, "internal_fault")
 
+    async def turned_away(self, proposal: Proposal, session: Session) -> Outcome:
+        """The answer of a process that is ending: on record, nothing bound, decided or counted."""
+        return await self._refusals.turned_away(proposal, session, self._contract_of(proposal))
+
     def bind(self, proposal: Proposal, session: Session) -> Call:
         """A proposal becomes a call: exact tool, checked arguments, digest and key.
 

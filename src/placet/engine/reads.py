@@ -22,7 +22,7 @@ from placet.errors import StoreError
 from placet.model.attempt import Report, Returned, Unsent
 from placet.model.call import Call
 from placet.model.identifiers import OwnerId, Token
-from placet.model.ledger import OpenRead, Recorded
+from placet.model.ledger import OpenRead, Recorded, Step
 from placet.model.outcome import Outcome
 from placet.ports.store import Store
 
@@ -80,7 +80,7 @@ class Reads:
             if not await self._herald.before_dispatch(started):
                 await self._outcome(dispatch, Unsent())
                 return replies.refused_call(call, "boundary_unavailable", reasons=("sink_failed",))
-            return await self._outcome(dispatch, await self._until_certain(dispatch))
+            return await self._outcome(dispatch, await self._until_certain(dispatch, warrant.step))
         except StoreError:
             raise
         except Exception as fault:  # one of our own; a read changed nothing, and its pair is closed all the same
@@ -89,8 +89,11 @@ class Reads:
         finally:
             self._performing.end_read(dispatch.place or answer.place)
 
-    async def _until_certain(self, dispatch: Dispatch) -> Report:
-        """Attempt until something is certain or patience ends; each further attempt is on record before it runs."""
+    async def _until_certain(self, dispatch: Dispatch, step: Step) -> Report:
+        """Attempt until something is certain or patience ends; each further attempt is on record before it runs.
+
+        None begins after a stop: the transaction that would record its beginning looks for one. It is the same step.
+        """
         while True:
             report = await self._attempts.attempt(dispatch, when_late=_ignored)
             wait = self._attempts.wait_before_next(dispatch, report, has_doubt=False)
@@ -99,10 +102,18 @@ class Reads:
             closing = self._endings.closing(dispatch, report)
             opening = self._chronicle.started(dispatch.facts, attempt=dispatch.attempt + 1)
             try:
-                answer = await self._store.record((closing, opening), opens=self._opens, closes=dispatch.place)
+                answer = await self._store.record(
+                    (closing, opening),
+                    step=step,
+                    starts_tool=dispatch.call.contract.name,
+                    opens=self._opens,
+                    closes=dispatch.place,
+                )
             except StoreError:
                 return report
-            if isinstance(answer, Recorded) and dispatch.place is not None:
+            if not isinstance(answer, Recorded):
+                return report
+            if dispatch.place is not None:
                 self._performing.move_read(dispatch.place, answer.place)
                 dispatch.place = answer.place
             dispatch.attempt += 1

@@ -19,6 +19,7 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from placet.engine.chronicle import Chronicle
+from placet.engine.effect_lists import EffectLists, require_principal
 from placet.engine.faults import told
 from placet.engine.performing import Performing
 from placet.engine.registry import Registry
@@ -28,11 +29,11 @@ from placet.engine.settings import GateSettings
 from placet.errors import DecisionRefused, MisuseError, NotFound
 from placet.model.audit import AuditEvent, AuditOutcome, EventKind
 from placet.model.context import Absent, CannotTell, Found, ProbeContext
-from placet.model.effect import BrokenEffect, Effect, EffectState, is_effect
-from placet.model.exact import MOST_LISTED, is_limit, member_of, members_of
+from placet.model.effect import Effect, EffectState, is_effect
+from placet.model.exact import member_of
 from placet.model.identifiers import Digest, OperationKey
 from placet.model.ledger import LostRead, MoveAnswer, Moved, NotMoved, Reconciliation
-from placet.model.principal import Principal, Standing, is_principal, subjects_of
+from placet.model.principal import Principal, Standing, subjects_of
 from placet.ports.keys import Keys
 from placet.ports.liveness import Liveness
 from placet.ports.meter import Meter
@@ -41,7 +42,8 @@ from placet.ports.transport import Transport
 from placet.ports.waiting import paying
 from placet.rules import lifecycle
 from placet.rules.decoding import LONE_SURROGATE, decode_object
-from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
+from placet.rules.policy import RECONCILE_SCOPE
+from placet.rules.unknowns import UnknownReason, unknown_reason
 
 _log = logging.getLogger("placet.reconciler")
 
@@ -62,7 +64,7 @@ class Truth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What one round did: rows taken over, and unknown rows settled or still open."""
+    """What one round did: rows taken over, and rows settled or still open. A co-commit row taken over is absent."""
 
     taken_over: int
     committed: int
@@ -70,7 +72,7 @@ class RecoveryReport:
     still_unknown: int
 
 
-class Reconciler:
+class Reconciler(EffectLists):
     """Looks after the effects of one store."""
 
     def __init__(
@@ -86,14 +88,12 @@ class Reconciler:
         settings: GateSettings,
         performing: Performing,
     ) -> None:
-        self._store = store
-        self._registry = registry
+        super().__init__(store=store, registry=registry, settings=settings)
         self._transport = transport
         self._chronicle = chronicle
         self._keys = keys
         self._liveness = liveness
         self._meter = meter
-        self._settings = settings
         self._performing = performing
         self._stranded: RowQueue[Effect] = RowQueue(
             lambda limit: self._store.stranded(limit=limit), _row_name, _tenant_of, is_wanted=self._may_be_taken_over
@@ -120,7 +120,8 @@ class Reconciler:
                 other kinds were looked after all the same.
         """
         faults: list[Exception] = []
-        taken = await noted(self._take_over_stranded(), faults, 0)
+        await noted(self._store.chain_waiting(), faults, 0)
+        taken = await noted(self._take_over_stranded(), faults, [])
         await noted(self._close_lost_reads(), faults, None)
         states = await noted(self._probe_due(), faults, [])
         measured_at = await noted(self._measure(), faults, None)
@@ -129,9 +130,9 @@ class Reconciler:
             raise faults[0]
         self._meter.recovered(at_seconds=max(0.0, measured_at.timestamp()))
         return RecoveryReport(
-            taken_over=taken,
+            taken_over=len(taken),
             committed=states.count(EffectState.RECONCILED_COMMITTED),
-            absent=states.count(EffectState.RECONCILED_ABSENT),
+            absent=(taken + states).count(EffectState.RECONCILED_ABSENT),
             still_unknown=states.count(EffectState.UNKNOWN),
         )
 
@@ -199,7 +200,7 @@ class Reconciler:
                 effect is not unknown (any more); `code` says which.
         """
         truth = _truth(truth)
-        _require_principal(by)
+        require_principal(by)
         looked_at = _instant(looked_at)
         if not _is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
@@ -220,64 +221,37 @@ class Reconciler:
             raise await self._refusal(answer.effect, by, answer.reason)
         return answer.effect
 
-    @paying
-    async def effects(
-        self, *, by: Principal, states: tuple[EffectState, ...] = tuple(EffectState), limit: int = 100
-    ) -> tuple[Effect, ...]:
-        """Effects of the principal's tenant: its own, or all with the scope `effects.read`.
-
-        Raises:
-            MisuseError: `by` is not a principal, or an argument is not of its kind.
-        """
-        _require_principal(by)
-        wanted = members_of(EffectState, states)
-        if wanted is None:
-            raise MisuseError("states= is a tuple of EffectState.")
-        if not is_limit(limit):
-            raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
-        found = await self._store.effects(tenant=by.tenant, states=wanted, limit=limit, subject=_whose(by))
-        return tuple(effect for effect in found if isinstance(effect, Effect))
-
-    @paying
-    async def broken_effects(self, *, by: Principal, limit: int = 100) -> tuple[BrokenEffect, ...]:
-        """Rows that cannot be read any more, among the newest effects that `effects` would list.
-
-        Raises:
-            MisuseError: `by` is not a principal, or an argument is not of its kind.
-        """
-        _require_principal(by)
-        if not is_limit(limit):
-            raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
-        found = await self._store.effects(tenant=by.tenant, states=tuple(EffectState), limit=limit, subject=_whose(by))
-        return tuple(effect for effect in found if isinstance(effect, BrokenEffect))
-
     def quiet_end(self, effect: Effect) -> datetime | None:
         """From when on "absent" can be believed; None while the attempt may still be going on."""
         return lifecycle.quiet_end(effect, pause_seconds=self._settings.pause_seconds)
 
     # ------------------------------------------------------------ within
 
-    async def _take_over_stranded(self) -> int:
-        taken = 0
+    async def _take_over_stranded(self) -> list[EffectState]:
+        taken: list[EffectState] = []
         for effect in await self._stranded.batch():
             with self._stranded.past_faults(effect):
-                taken += await self._take_over(effect)
+                if await self._take_over(effect):
+                    taken.append(lifecycle.taken_over_state(effect))
         return taken
 
     async def _take_over(self, effect: Effect) -> bool:
+        state = lifecycle.taken_over_state(effect)
+        is_unknown = state is EffectState.UNKNOWN
         facts = self._chronicle.of_effect(effect)
         del facts["attempt"], facts["fence"]
         completed = self._chronicle.completed(
             facts,
-            AuditOutcome.UNKNOWN,
+            AuditOutcome.UNKNOWN if is_unknown else AuditOutcome.ERROR,
             attempt=effect.attempt,
             fence=effect.fence,
             detail="owner_lost",
-            effect_state=EffectState.UNKNOWN.value,
+            error_type=None if is_unknown else "OwnerLost",
+            effect_state=state.value,
         )
         answer = await self._store.take_over(effect, (completed,))
         if isinstance(answer, Moved) and answer.is_news:
-            self._meter.effect_settled(state=EffectState.UNKNOWN.value)
+            self._meter.effect_settled(state=state.value)
             return True
         return False
 
@@ -295,22 +269,29 @@ class Reconciler:
         """Some at once, so that probes that hang delay the others by one deadline and not by their sum."""
         room = asyncio.Semaphore(_LOOKS_AT_ONCE)
 
-        async def look(effect: Effect) -> EffectState:
-            state = effect.state
+        async def look(effect: Effect) -> EffectState | None:
+            state: EffectState | None = effect.state
             async with room:
                 with self._due.past_faults(effect):
-                    state = await self.probe(effect)
+                    is_ours = await self._store.begin_probe(effect, seconds=self._look_seconds)
+                    state = await self.probe(effect) if is_ours else None
             return state
 
-        return await asyncio.gather(*(look(effect) for effect in await self._due.batch()))
+        states = await asyncio.gather(*(look(effect) for effect in await self._due.batch()))
+        return [state for state in states if state is not None]  # the others are looked at by somebody else
+
+    @property
+    def _look_seconds(self) -> float:
+        """How long a row that is being looked at is due for nobody else; if we are lost meanwhile, it is due again."""
+        return self._settings.probe_seconds + self._settings.lease_seconds
 
     def _may_be_taken_over(self, effect: Effect) -> bool:
         return not self._performing.is_performing(effect)
 
     def _can_look(self, effect: Effect) -> bool:
         """Whether this process has the tool and its probe; if not, somebody else has, and its looks are not ours."""
-        tool = self._registry.tools.get(effect.tool)
-        return tool is not None and tool.contract.has_probe
+        contract = self._contract_of(effect.tool)
+        return contract is not None and contract.has_probe
 
     async def _with_dead_owner_noted(self, effect: Effect) -> Effect:
         needs_end = effect.state is EffectState.UNKNOWN and effect.attempt_ended_at is None
@@ -343,7 +324,9 @@ class Reconciler:
         by: Principal | None = None,
     ) -> MoveAnswer:
         sealed, digest = self._sealed_result(effect, state, result)
-        event = self._event(EventKind.EFFECT_RECONCILED, effect, by, detail=reason, effect_state=state.value)
+        event = self._event(
+            EventKind.EFFECT_RECONCILED, effect, by, detail=reason, effect_state=state.value, decided_at=looked_at
+        )
         answer = await self._store.reconcile(
             Reconciliation(
                 tenant=effect.tenant,
@@ -412,6 +395,12 @@ class Reconciler:
         now = await self._store.now()
         oldest = (now - unknown.oldest_at).total_seconds() if unknown.oldest_at is not None else 0.0
         self._meter.effects_unknown(unknown.count, max(0.0, oldest))
+        counts = dict.fromkeys(UnknownReason, 0)
+        for group in unknown.groups:
+            contract = self._contract_of(group.tool)
+            counts[unknown_reason(contract, probes=group.probes, max_probes=self._settings.max_probes)] += group.count
+        for reason, count in counts.items():
+            self._meter.effects_unknown_for(reason=reason.value, count=count)
         self._meter.approvals_pending(await self._store.pending_count())
         return now
 
@@ -437,17 +426,6 @@ def _row_name(effect: Effect) -> Hashable:
 
 def _tenant_of(effect: Effect) -> str:
     return effect.tenant
-
-
-def _whose(by: Principal) -> str | None:
-    """Whose effects a principal may see: everybody's with the scope for it, otherwise its own."""
-    sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
-    return None if sees_all else by.subject
-
-
-def _require_principal(by: object) -> None:
-    if not is_principal(by):
-        raise MisuseError("by= is the signed-in Principal.")
 
 
 def _is_text(value: object) -> bool:

@@ -99,6 +99,12 @@ class Refusals:
             await self._store.record(self._before_a_call(proposal, session, contract, code))
         return replies.refused(code, call_id=proposal.call_id, tool=_label(contract), reasons=("internal_fault",))
 
+    async def turned_away(self, proposal: Proposal, session: Session, contract: Contract | None) -> Refused:
+        """This process is ending and takes nothing more. It is on record if the store still takes it."""
+        with suppress(PlacetError):
+            await self._store.record(self._before_a_call(proposal, session, contract, "draining"))
+        return replies.refused("draining", call_id=proposal.call_id, tool=_label(contract))
+
     def _before_a_call(
         self, proposal: Proposal, session: Session, contract: Contract | None, detail: str
     ) -> tuple[AuditEvent, ...]:

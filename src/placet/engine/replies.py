@@ -36,6 +36,7 @@ _REFUSALS = {
     "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
     "not_your_run": "There is no such run. Nothing ran; do not ask again in it, tell the user.",
     "stopped": "An operator has stopped this for now. Nothing ran; ask again later.",
+    "draining": "This process is ending and takes no more calls. Nothing ran; ask again later.",
     "capacity": "Earlier calls of this tool have not come back. Nothing ran; ask again later.",
     "tool_closed": "This tool was refused too often in this run and is closed for the rest of it. Nothing ran; do not "
     "ask for it again, in any variation; go on without it or tell the user.",
@@ -195,6 +196,7 @@ def failed(call: Call, *, code: str, words: str | None = None, retry_after_secon
         "tool_rejected": "The tool refused the request and changed nothing. Correct the request or tell the user.",
         "remote_busy": "The remote system was too busy and changed nothing. Ask again later.",
         "not_sent": "The request could not be sent, so nothing happened. Ask again later.",
+        "rolled_back": "It was taken back before it was final, so nothing was changed. Ask again later.",
         "result_broken": "The tool's answer broke its contract and was withheld; nothing was changed. "
         "Do not ask again; tell the user.",
     }.get(code, "The tool failed; nothing was changed. Tell the user.")

@@ -10,9 +10,12 @@ from placet.model.identifiers import Digest
 from placet.model.json import JsonValue
 from placet.ports.keys import Keys, KeyState, sealed_under
 from placet.rules.canonical import canonical_bytes, sha256_hex
+from placet.rules.retention import mark_binding
 
 RECORD_ALTERED = "record_altered"
 """Why a recorded result cannot be shown: somebody changed the row."""
+RECORD_PURGED = "record_purged"
+"""Why a recorded result cannot be shown: the operation is finished, and what it said was forgotten on purpose."""
 
 
 class Results:
@@ -37,7 +40,7 @@ class Results:
         """The recorded result of a finished operation, a fresh copy; or why it cannot be shown."""
         if effect.sealed_result is None:
             has_lost_it = effect.result_digest is not None
-            return None, RECORD_ALTERED if has_lost_it else effect.reason or "result_unavailable"
+            return None, self._why_lost(effect) if has_lost_it else effect.reason or "result_unavailable"
         try:
             binding = row_binding(effect.tenant, effect.operation_key, "result")
             canonical = self._keys.unseal(effect.sealed_result, bound_to=binding)
@@ -47,6 +50,16 @@ class Results:
             pass
         is_retired = self._keys.state_of(sealed_under(effect.sealed_result)) is KeyState.RETIRED
         return None, "key_retired" if is_retired else RECORD_ALTERED
+
+    def _why_lost(self, effect: Effect) -> str:
+        """Purged, if a holder of the key marked this very row so; else somebody took the result out of it."""
+        try:
+            self._keys.unseal(effect.sealed_arguments, bound_to=mark_binding(effect, effect.result_digest))
+            return RECORD_PURGED
+        except KeyMaterialError:
+            pass
+        is_retired = self._keys.state_of(sealed_under(effect.sealed_arguments)) is KeyState.RETIRED
+        return "key_retired" if effect.is_purged and is_retired else RECORD_ALTERED
 
 
 def row_binding(tenant: str, operation_key: str, what: str) -> bytes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from placet.model.identifiers import RequestId, RunId
+from placet.model.making import quick
 from placet.model.principal import Principal
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """Who submits, in which run, and until when it waits.

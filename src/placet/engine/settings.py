@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 from placet.errors import ConfigurationError
 from placet.model.exact import is_seconds
+from placet.model.retention import Retention, is_retention
 
 _MAY_BE_NONE = ("max_waiting", "spare_processes")
+_FOR_EVER = ("retention_seconds", "audit_retention_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,9 @@ class GateSettings:
         max_waiting: calls of one tool and tenant that may wait for room behind one another; 0 lets none wait.
         max_processes: attempts of `process` handlers that run at once, of all tenants; more calls wait for room.
         spare_processes: processes kept ready for them once the first was needed; each serves one attempt.
+        retention_seconds: how long finished operations of contracts that say nothing themselves, and runs, approvals
+            and voided tokens, are kept by rounds of purging; None for ever, else a day or more.
+        audit_retention_seconds: the same for audit events.
     """
 
     max_steps: int = 200
@@ -45,14 +50,25 @@ class GateSettings:
     max_waiting: int = 256
     max_processes: int = 8
     spare_processes: int = 1
+    retention_seconds: float | None = None
+    audit_retention_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _MAY_BE_NONE and type(value) is int and value == 0:
                 continue
+            if field.name in _FOR_EVER and (value is None or is_retention(value)):
+                continue
+            if field.name in _FOR_EVER:
+                raise ConfigurationError(f"The setting {field.name!r} is None, or a finite number of a day or more.")
             if not is_seconds(value):
                 raise ConfigurationError(f"The setting {field.name!r} is a finite number above zero.")
         for name in ("max_steps", "max_denials", "max_probes", "max_waiting", "max_processes", "spare_processes"):
             if type(getattr(self, name)) is not int:
                 raise ConfigurationError(f"The setting {name!r} is a whole number.")
+
+    @property
+    def retention(self) -> Retention:
+        """What rounds of purging go by."""
+        return Retention(seconds=self.retention_seconds, audit_seconds=self.audit_retention_seconds)

@@ -1,4 +1,9 @@
-"""Who is inside the gate, and the end of being so."""
+"""Who is inside the gate, and the end of being so.
+
+open ─ drain ─► draining: nobody begins anything new, those inside go on ─┬─ all left ────► close: nothing is left
+  │                                                                        └─ time is over ► let go: nothing is written
+  └─ close: those inside are cancelled, and their attempts settled                           for them any more
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,20 @@ _ENDING_SECONDS = 10.0
 
 
 class Submissions:
-    """Who is inside. Once it closes nobody comes in, and whoever does not leave in time is cancelled."""
+    """Who is inside. Once it closes nobody comes in, and whoever does not leave in time is cancelled.
+
+    Attributes:
+        is_draining: whether what comes now is turned away.
+        has_run_out: whether a drain ended with somebody inside.
+    """
 
     def __init__(self, *, grace_seconds: float) -> None:
         self._patience_seconds = max(_LEAST_PATIENCE_SECONDS, grace_seconds)
         self._inside: set[asyncio.Task[Any]] = set()
         self._left = asyncio.Event()
         self._is_closed = False
+        self.is_draining = False
+        self.has_run_out = False
         self._process = os.getpid()
 
     @contextmanager
@@ -37,7 +49,7 @@ class Submissions:
         if os.getpid() != self._process:
             raise MisuseError("The gate belongs to another process: open a gate after the fork.")
         task = asyncio.current_task()
-        if task is None or task in self._inside:
+        if task is None or task in self._inside or self.is_draining:  # who is turned away keeps nobody waiting
             yield
             return
         self._inside.add(task)
@@ -47,13 +59,24 @@ class Submissions:
             self._inside.discard(task)
             self._left.set()
 
+    async def drain(self, seconds: float) -> int:
+        """Turn away what comes, and wait for those inside, at most so long; how many are inside then."""
+        self.is_draining = True
+        await self._emptied(seconds)
+        self.has_run_out = bool(self._inside)
+        return len(self._inside)
+
     async def close(self) -> None:
-        """Let nobody in; wait a while for those inside, then cancel them and wait until their attempts are settled."""
+        """Let nobody in; wait a while for those inside, then cancel them and wait until their attempts are settled.
+
+        After a drain that ran out nothing is settled any more: they are cancelled, and given their grace.
+        """
         self._is_closed = True
-        await self._emptied(self._patience_seconds)
+        if not self.has_run_out:
+            await self._emptied(self._patience_seconds)
         for task in self._inside:
             task.cancel()
-        await self._emptied(self._patience_seconds + _ENDING_SECONDS)
+        await self._emptied(self._patience_seconds + (0.0 if self.has_run_out else _ENDING_SECONDS))
 
     async def _emptied(self, seconds: float) -> None:
         with suppress(TimeoutError):

@@ -14,7 +14,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from placet.engine.desk import Desk
 from placet.engine.faults import told
 from placet.engine.gate import Gate
+from placet.engine.purging import Purger
 from placet.engine.reconciler import Reconciler
+from placet.engine.switch import Switch
 from placet.errors import MisuseError
 from placet.rules.redaction import safe_exception_name
 
@@ -149,6 +151,7 @@ class SyncDesk(_Carrier):
     approve = _carried(Desk.approve)
     deny = _carried(Desk.deny)
     withdraw = _carried(Desk.withdraw)
+    expire_overdue = _carried(Desk.expire_overdue)
 
 
 class SyncReconciler(_Carrier):
@@ -157,7 +160,28 @@ class SyncReconciler(_Carrier):
     recover = _carried(Reconciler.recover)
     settle_by_person = _carried(Reconciler.settle_by_person)
     effects = _carried(Reconciler.effects)
+    waiting = _carried(Reconciler.waiting)
     broken_effects = _carried(Reconciler.broken_effects)
+    broken_among = _carried(Reconciler.broken_among)
+
+
+class SyncSwitch(_Carrier):
+    """`Switch`, waited for."""
+
+    stop = _carried(Switch.stop)
+    resume = _carried(Switch.resume)
+    stops = _carried(Switch.stops)
+
+
+class SyncPurger(_Carrier):
+    """`Purger`, waited for."""
+
+    purge_round = _carried(Purger.purge_round)
+    purge = _carried(Purger.purge)
+    old = _carried(Purger.old)
+    hold = _carried(Purger.hold)
+    lift = _carried(Purger.lift)
+    holds = _carried(Purger.holds)
 
 
 class SyncGate(_Carrier):
@@ -167,10 +191,14 @@ class SyncGate(_Carrier):
     submit_all = _carried(Gate.submit_all)
     submit_until_failure = _carried(Gate.submit_until_failure)
     explain = _carried(Gate.explain)
+    drain = _carried(Gate.drain)
+    verify_audit = _carried(Gate.verify_audit)
+    audit_heads = _carried(Gate.audit_heads)
 
     def __init__(self, gate: Gate, thread: LoopThread) -> None:
         super().__init__(gate, thread)
         self.desk = SyncDesk(gate.desk, thread)
         self.reconciler = SyncReconciler(gate.reconciler, thread)
+        self.switch = SyncSwitch(gate.switch, thread)
+        self.purger = SyncPurger(gate.purger, thread)
         self.tools_for = gate.tools_for
-        self.verify_audit = gate.verify_audit

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from placet.model.decision import RequirementKind
 from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, PolicyVersion, RequestId, RunId
+from placet.model.making import quick
 
 
 class ApprovalState(StrEnum):
@@ -31,6 +32,7 @@ class ApprovalDecision(StrEnum):
     DENY = "deny"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mac:
     """A keyed signature and the id of the key that made it."""

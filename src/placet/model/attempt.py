@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from placet.model.making import quick
 
+
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
     """The handler returned; the value is not checked yet."""

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from placet.model.approval import Mac
 from placet.model.identifiers import WriterId
+from placet.model.making import quick
 
 
 class EventKind(StrEnum):
@@ -28,8 +30,14 @@ class EventKind(StrEnum):
     OVERRIDE_DECLARED = "override_declared"
     STOPPED = "stopped"
     RESUMED = "resumed"
+    STOP_REFUSED = "stop_refused"
     KEY_ROTATED = "key_rotated"
     KEY_RETIRED = "key_retired"
+    RECORDS_PURGED = "records_purged"
+    AUDIT_CUT = "audit_cut"
+    HOLD_SET = "hold_set"
+    HOLD_LIFTED = "hold_lifted"
+    PURGE_REFUSED = "purge_refused"
 
 
 ALARMS = frozenset({EventKind.APPROVAL_SUSPECT, EventKind.RECORD_ALTERED})
@@ -50,6 +58,7 @@ class AuditOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Counts that say how a value was shaped, never what was in it. Source: REQUIREMENTS B116."""
@@ -62,6 +71,7 @@ class Summary:
     identifier_field_count: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
     """One statement. Its fields are fixed, and `rules.audit.check_event` checks their values.
@@ -74,7 +84,8 @@ class AuditEvent:
         fence: dispatch number of the effect; 0 where there is none.
         duration_ms: milliseconds, three decimals; 0 on `started`.
         arguments_fingerprint, result_fingerprint: keyed, lossy; they correlate and decide nothing.
-        decided_by: the person who decided the approval, from its own sign-in.
+        decided_by: the person who decided, settled or stopped, from its own sign-in.
+        decided_at: when an approval was decided; of a reconciliation, when the look that settled it began.
         detail: fixed code naming the rule or reason.
         repaired: the arguments are not the proposed text as it stood, but what it says once its wrapping is undone.
         model_suggested: always true for a proposal: the wish was a model's, the leave was not.
@@ -122,6 +133,7 @@ class AuditEvent:
     repaired: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedEvent:
     """An event as stored: its canonical body, its place in its writer's chain, and the link that holds it there."""
@@ -134,6 +146,20 @@ class ChainedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnchainedEvent:
+    """An event that a handler's own transaction wrote, and that no writer has put into its chain yet.
+
+    Attributes:
+        number: where it stands among those that wait.
+        mac: over the body, so that nobody who can write to the database slips an event into the audit.
+    """
+
+    number: int
+    body: bytes
+    mac: Mac
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElidedEvents:
     """Events of one chain, from `first` to `last`, of which only the last link is told."""
 
@@ -143,6 +169,7 @@ class ElidedEvents:
     link: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
     """Where a writer's chain ends, MACed, so that a missing tail shows.
@@ -156,5 +183,27 @@ class ChainHead:
     sequence: int
     link: str
     opened_after: bytes
+    key_id: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainTombstone:
+    """Where a chain begins whose oldest events were removed on purpose, and on whose word; MACed.
+
+    Attributes:
+        first_kept: sequence of the first event that is still there; everything before it is gone.
+        link: the link of the last event that was removed, which the first kept one is linked to.
+        removed: how many events the last cut removed.
+        cut_by, cut_at: who made it, and when by the store's clock.
+        mac: over all of the others.
+    """
+
+    writer: WriterId
+    first_kept: int
+    link: str
+    removed: int
+    cut_by: str
+    cut_at: datetime
     key_id: str
     mac: str

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from placet.model.contract import Contract
 from placet.model.identifiers import CallId, Digest, OperationKey, RequestId, RunId
 from placet.model.json import JsonObject
+from placet.model.making import quick
 from placet.model.principal import Principal
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One exact call of one principal.

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Protocol, TypeVar, overload
 
+from placet.errors import MisuseError
 from placet.model.identifiers import CallId, OperationKey, RunId
 from placet.model.json import JsonValue
+from placet.model.making import quick
 from placet.model.principal import Principal
 
+Result = TypeVar("Result")
 
+
+class BlockingConnection(Protocol):
+    """A connection to a SQLite file, as apsw has them."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+
+class AwaitingConnection(Protocol):
+    """A connection to PostgreSQL, as asyncpg has them."""
+
+    def is_in_transaction(self) -> bool: ...
+
+
+def not_declared(connection: object, result: object) -> object:
+    """What co-committing is for a tool that does not say it does."""
+    raise MisuseError(
+        "The tool does not say that it co-commits, so nothing was settled.",
+        hint="Declare it: placet.tool(..., remote=placet.Remote(co_commits=True)).",
+    )
+
+
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """What a handler may know besides its arguments. Nothing in it changes what was authorised.
@@ -30,6 +57,7 @@ class CallContext:
     deadline_at: datetime
     _remaining: Callable[[], float]
     _guard: Callable[[], None]
+    _co_commit: Callable[[Any, Any], Any] = not_declared
 
     def remaining_seconds(self) -> float:
         """Seconds until the deadline, never negative; a good timeout for the downstream request."""
@@ -42,6 +70,33 @@ class CallContext:
             NotSent: it is too late to send; let it pass through.
         """
         self._guard()
+
+    @overload
+    def co_commit(self, connection: AwaitingConnection, result: Result) -> Awaitable[Result]: ...
+
+    @overload
+    def co_commit(self, connection: BlockingConnection, result: Result) -> Result: ...
+
+    def co_commit(self, connection: Any, result: Any) -> Any:
+        """Settle the effect in the handler's own transaction, as its last act before the commit; the result as given.
+
+        What the handler wrote in the transaction, the state of the effect and its result commit together, or none of
+        them does. A further call in a further transaction is allowed where the one before was rolled back.
+
+        Args:
+            connection: has a transaction open that wrote to the store's own database: of apsw for a SQLite store, of
+                asyncpg for PostgreSQL; there the answer is awaited.
+            result: what the call answers with; what the handler returns afterwards is not looked at.
+
+        Raises:
+            CoCommitRefused: the effect is not this attempt's to settle any more, the result breaks its contract, or the
+                store did not take it. Nothing was settled, and none of the transaction may commit: let it pass.
+            CoCommitNotCovered: there is no such transaction; what was written before may be durable already.
+            NotSent: it is too late; let it pass.
+            MisuseError: the tool's contract does not say that it co-commits; nothing was settled.
+        """
+        self._guard()
+        return self._co_commit(connection, result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

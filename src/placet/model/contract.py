@@ -136,16 +136,21 @@ class Remote:
         key_retention_seconds: how long it remembers a key; None for ever.
         refuses_late: it refuses a request that arrives after the deadline the request carries.
         arrival_bound_seconds: a request acts within this time after it was sent, or never; None: no bound known.
+        co_commits: there is no remote: all that the handler changes, it writes to the store's own database, in the
+            transaction that it hands to `CallContext.co_commit` last. So the row of the ledger tells what became of it.
     """
 
     honours_key: bool = False
     key_retention_seconds: float | None = None
     refuses_late: bool = False
     arrival_bound_seconds: float | None = None
+    co_commits: bool = False
 
     def __post_init__(self) -> None:
         if type(self.honours_key) is not bool or type(self.refuses_late) is not bool:
             raise MisuseError("Remote's honours_key and refuses_late are True or False.")
+        if type(self.co_commits) is not bool:
+            raise MisuseError("Remote's co_commits is True or False.")
 
     @property
     def proves_absence(self) -> bool:
@@ -154,7 +159,7 @@ class Remote:
         A remote that forgets keys may meet an old request as if it were new, so its keys alone prove nothing.
         """
         keeps_keys = self.honours_key and self.key_retention_seconds is None
-        return keeps_keys or self.refuses_late or self.arrival_bound_seconds is not None
+        return self.co_commits or keeps_keys or self.refuses_late or self.arrival_bound_seconds is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +188,8 @@ class Contract:
         resource: what the call acts on, e.g. `ticket:{ticket_id}`; None if it has no name.
         max_concurrent: calls that one tenant may have running at once, in one process. Not in the digest.
         breaker: when the tool is left alone after faults; None: never. Not in the digest.
+        retention_seconds: how long after its end an operation's sealed arguments, result and external reference are
+            kept; None leaves it to whoever runs the deployment. Not in the digest.
         redact: top-level arguments that even the approver sees redacted.
         repair: wrapping of arguments that is undone before they are refused; none unless the contract says so.
         wide_fields: paths of integers beyond 2^53-1; `*` stands for any index or key.
@@ -227,3 +234,4 @@ class Contract:
     open_members: tuple[str, ...] = ()
     open_result_members: tuple[str, ...] = ()
     repair: frozenset[Repair] = frozenset()
+    retention_seconds: float | None = None

@@ -2,6 +2,7 @@
 
 (none) | prepared | failed | reconciled_absent → dispatched        fence + 1
 dispatched → committed | failed | unknown
+dispatched → reconciled_absent                                       take-over of a co-commit row only
 unknown    → reconciled_committed | reconciled_absent
 """
 
@@ -14,6 +15,11 @@ from typing import TypeGuard
 
 from placet.model.exact import LONGEST_SECONDS, is_whole
 from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, OwnerId, PolicyVersion, RunId, Token
+from placet.model.making import quick
+
+CO_COMMIT_MARK = "co:"
+"""What the token of a dispatch begins with whose handler settles it in its own transaction, or not at all. A dispatch
+keeps its token, and everything that changes the row compares it."""
 
 
 class EffectState(StrEnum):
@@ -34,6 +40,7 @@ class EffectState(StrEnum):
         return self in (EffectState.PREPARED, EffectState.FAILED, EffectState.RECONCILED_ABSENT)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """What the ledger knows of one operation. All instants are the store's clock, UTC.
@@ -92,6 +99,16 @@ class Effect:
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def is_purged(self) -> bool:
+        """Whether the row says that only its name and its end are left. Its mark, which is sealed, is the proof."""
+        return not self.owner
+
+    @property
+    def co_commits(self) -> bool:
+        """Whether the handler of this dispatch settles it in its own transaction, so that the row tells the truth."""
+        return self.token.startswith(CO_COMMIT_MARK)
+
 
 _TEXTS = (
     *("tenant", "operation_key", "fingerprint", "tool", "tool_version", "contract_digest", "argument_digest"),
@@ -142,7 +159,21 @@ class BrokenEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEffects:
-    """How many effects are unknown, over all tenants, and since when the oldest is; None if there is none."""
+    """How many effects are unknown, over all tenants, and since when the oldest is; None if there is none.
+
+    Attributes:
+        groups: the same effects, counted by tool and by how often somebody looked in vain.
+    """
 
     count: int
     oldest_at: datetime | None
+    groups: tuple[UnknownGroup, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownGroup:
+    """Unknown effects of one tool, after so many looks in vain."""
+
+    tool: str
+    probes: int
+    count: int

@@ -19,10 +19,12 @@ from placet.model.identifiers import (
     Token,
     WriterId,
 )
+from placet.model.making import quick
 
 # ---------------------------------------------------------------- what the engine hands over
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One proposal counted against its run; the same wish under the same call id counts once.
@@ -51,6 +53,7 @@ class Spend:
     event: AuditEvent
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """Take the operation for one dispatch.
@@ -88,6 +91,7 @@ class Claim:
     events: tuple[AuditEvent, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """Close one attempt and open the next, inside one dispatch."""
@@ -102,6 +106,7 @@ class Turn:
     events: tuple[AuditEvent, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """Write how a dispatch ended. A repeat by the same token changes nothing and answers the same.
@@ -169,6 +174,7 @@ class SameAsk:
 # ---------------------------------------------------------------- what the store answers
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
     """The operation is ours for one dispatch; `effect` is the row as written."""
@@ -176,6 +182,7 @@ class Claimed:
     effect: Effect
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """The row is not what the claim expected; nothing was written. `effect` is the row as it is."""
@@ -218,6 +225,7 @@ class Voided:
 ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Stopped | ToolClosed | Voided
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where an event stands in the audit."""
@@ -242,6 +250,7 @@ class LostRead:
     started: bytes
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """The events, and the step if one was given, are durable. `place` is that of the last event."""
@@ -252,6 +261,7 @@ class Recorded:
 RecordAnswer = Recorded | OverBudget | NotYourRun | Stopped | ToolClosed
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """The change was made; `effect` is the row as it is. `is_news` is false if it had been made before."""
@@ -271,6 +281,41 @@ class NotMoved:
 MoveAnswer = Moved | NotMoved
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoCommitted:
+    """The settle is in the handler's transaction, and becomes durable with it, or not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSettled:
+    """The effect is not this attempt's to settle (any more), and nothing of the transaction can commit.
+
+    Attributes:
+        reason: fixed code, as of a `NotMoved`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCovered:
+    """No effect can be settled in this transaction; nothing was written to the ledger.
+
+    Attributes:
+        reason: fixed code: what it lacks.
+    """
+
+    reason: str
+
+
+CoCommitAnswer = CoCommitted | NotSettled | NotCovered
+
+
 def run_scope(tenant: str, run_id: str) -> str:
     """The stop scope of one run; two runs never share one, whatever their names hold."""
     return "run:" + json.dumps([tenant, run_id], ensure_ascii=False, separators=(",", ":"))
+
+
+def tool_scope(tenant: str, tool: str) -> str:
+    """The stop scope of one tool for one tenant; that of a tool for every tenant is `tool:` and its name."""
+    return "tool:" + json.dumps([tenant, tool], ensure_ascii=False, separators=(",", ":"))

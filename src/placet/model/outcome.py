@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NoReturn
 from placet import errors
 from placet.model.identifiers import ApprovalId, OperationKey
 from placet.model.json import JsonObject, JsonValue
+from placet.model.making import quick
 
 RETRYABLE_CODES = frozenset(
     {
@@ -20,10 +21,12 @@ RETRYABLE_CODES = frozenset(
         "boundary_unavailable",
         "capacity",
         "circuit_open",
+        "draining",
         "in_progress",
         "not_run",
         "not_sent",
         "remote_busy",
+        "rolled_back",
         "stopped",
         "timed_out",
         "too_many_running",
@@ -120,6 +123,7 @@ class _WithResult(_Outcome):
         return self.result
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded(_WithResult):
     """It ran, once, and the result kept its contract (or was performed and cannot be shown)."""

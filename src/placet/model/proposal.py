@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from placet.model.identifiers import CallId
+from placet.model.making import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A proposal whose outer form has been checked; its arguments have not.

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from placet.model.identifiers import PolicyVersion, RunId
+from placet.model.making import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """Opened by its first proposal and owned by whoever made it; to others it does not exist.
@@ -15,6 +17,7 @@ class Run:
     Attributes:
         steps: proposals counted so far, each call id once; refused ones count too.
         policy_version: what was in force when the run began, only to notice change.
+        stepped_at: when it last counted a step; None for one that no process of today has counted.
     """
 
     tenant: str
@@ -24,3 +27,4 @@ class Run:
     max_steps: int
     steps: int
     opened_at: datetime
+    stepped_at: datetime | None = None

@@ -38,8 +38,16 @@ class Meter(Protocol):
 
     def effects_unknown(self, count: int, oldest_seconds: float) -> None: ...
 
+    def effects_unknown_for(self, *, reason: str, count: int) -> None:
+        """So many of them for this reason, a word of `rules.unknowns.UnknownReason`."""
+        ...
+
     def recovered(self, *, at_seconds: float) -> None:
         """A round of recovery ended without a fault, at this many seconds since 1970."""
+        ...
+
+    def heartbeat_failed(self) -> None:
+        """A sign of life was not taken; if it goes on for a lease, others take this process for dead."""
         ...
 
     def recovery_failed(self) -> None:

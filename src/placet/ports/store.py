@@ -9,20 +9,21 @@ neither is. All instants a verb writes are the store's clock. Every verb may rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
-from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, ChainTombstone
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    CoCommitAnswer,
     LostRead,
     MoveAnswer,
     OpenRead,
@@ -34,6 +35,8 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
+from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
+from placet.model.stopping import StopLeave, StopNote, StopRecord
 
 Heard = Callable[[tuple[AuditEvent, ...]], None]
 """Hears every event once it is durable, in the event loop of the verb that wrote it, before that verb's caller goes
@@ -42,11 +45,12 @@ on. The one exception is a commit whose own answer was lost: what it wrote is on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSnapshot:
-    """Heads and events that belong together, by writer and sequence. The events are read as they are asked for."""
+    """Heads, tombstones and events that belong together, by writer and sequence. Events are read when asked for."""
 
     heads: tuple[ChainHead, ...]
     count: int
-    events: Iterator[ChainedEvent]
+    events: AsyncIterator[ChainedEvent]
+    tombstones: tuple[ChainTombstone, ...] = ()
 
 
 def nobody(events: tuple[AuditEvent, ...]) -> None:
@@ -61,6 +65,17 @@ class Ledger(Protocol):
     async def turn(self, turn: Turn) -> MoveAnswer: ...
 
     async def settle(self, settlement: Settlement) -> MoveAnswer: ...
+
+    def co_commit(self, connection: object, settlement: Settlement) -> CoCommitAnswer | Awaitable[CoCommitAnswer]:
+        """Dispatched → committed inside a transaction that the handler has open, and will commit or roll back.
+
+        At once where such connections block, awaitable where they do not. The event waits, under its MAC, to be
+        chained.
+
+        Raises:
+            StoreUnavailable: the database did not take it, and nothing of the transaction can commit any more.
+        """
+        ...
 
     async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
         """Make sure a claim with this token never lands; False if it has landed already."""
@@ -78,7 +93,11 @@ class Ledger(Protocol):
         ...
 
     async def unknown_effects(self) -> UnknownEffects:
-        """Counted over all rows; for the gauges."""
+        """Counted over all rows, by tool and looks in vain; for the gauges."""
+        ...
+
+    async def broken_effects(self, *, tenant: str | None, subject: str | None, limit: int) -> tuple[BrokenEffect, ...]:
+        """Rows that cannot be read any more, found by reading every one, so it takes time; as `effects` picks them."""
         ...
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
@@ -90,11 +109,18 @@ class Ledger(Protocol):
         ...
 
     async def take_over(self, effect: Effect, events: tuple[AuditEvent, ...]) -> MoveAnswer:
-        """Dispatched → unknown, if the lease is still over and the fence still the same."""
+        """Dispatched → unknown, if the lease is still over and the fence still the same; a co-commit row → absent."""
         ...
 
     async def due_for_probe(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
         """Unknown effects whose next probe is due."""
+        ...
+
+    async def begin_probe(self, effect: Effect, *, seconds: float) -> bool:
+        """Take an unknown effect for one look, if nobody has looked, or begun to, since it was seen.
+
+        For so long it is not due for anybody else; a look that nobody ends is due again then.
+        """
         ...
 
     async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None: ...
@@ -122,6 +148,10 @@ class Approvals(Protocol):
     async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None: ...
 
     async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]: ...
+
+    async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
+        """Pending questions of every tenant that nobody decided in time, the oldest first; as rows say, unverified."""
+        ...
 
     async def answer(
         self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
@@ -159,6 +189,13 @@ class Journal(Protocol):
         """
         ...
 
+    async def chain_waiting(self) -> int:
+        """Chain events that co-commits wrote, as every other verb that writes does in passing; how many waited.
+
+        One that nobody of ours wrote, or that is in the audit already, is not chained but told of by an alarm, once.
+        """
+        ...
+
     async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
         """Reads that were started and whose owners' leases are over."""
         ...
@@ -171,25 +208,37 @@ class Journal(Protocol):
         """How many approvals wait for a decision, over all tenants; for the gauge."""
         ...
 
-    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
-        """Halt `all`, `tenant:…`, `tool:…` or `run_scope(...)`; how many effects of it are still dispatched."""
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...], *, note: StopNote | None = None) -> int:
+        """Halt `all`, `tenant:…`, `tool:…`, `tool_scope(...)` or `run_scope(...)`; how many of it are still dispatched.
+
+        Claims that were there before are through when this returns; none of the scope comes after. Of a scope that is
+        stopped already the first instant stands, and the note with the stronger leave.
+        """
         ...
 
-    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None: ...
+    async def resume(
+        self, scope: str, events: tuple[AuditEvent, ...], *, leave: StopLeave = StopLeave.DEPLOYMENT
+    ) -> bool:
+        """Lift a stop; False, and nothing written, where it was given with more leave, or is none."""
+        ...
 
     async def stops(self) -> tuple[str, ...]: ...
+
+    async def stop_records(self) -> tuple[StopRecord, ...]:
+        """The stops in force, the oldest first."""
+        ...
 
     async def now(self) -> datetime:
         """The store's clock."""
         ...
 
-    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> AsyncIterator[ChainedEvent]:
         """Events by writer and sequence; the `newest` ones of a tenant for display."""
         ...
 
-    def heads(self) -> tuple[ChainHead, ...]: ...
+    async def heads(self) -> tuple[ChainHead, ...]: ...
 
-    def snapshot(self, *, tenant: str | None = None) -> AbstractContextManager[AuditSnapshot]:
+    def snapshot(self, *, tenant: str | None = None) -> AbstractAsyncContextManager[AuditSnapshot]:
         """All of the audit at one moment; `tenant` says whose events are counted, not whose are given."""
         ...
 
@@ -213,7 +262,65 @@ class Custody(Protocol):
         ...
 
 
-class Store(Ledger, Approvals, Journal, Custody, Protocol):
+class Archive(Protocol):
+    """What is old, forgetting it, and what is held against that. Nothing here is on the path of a call.
+
+    Lists give the oldest first and pass `skip` rows over, for whoever leaves some of them alone. Nothing of a tenant
+    that is held by name is listed, and nothing at all while everything is.
+    """
+
+    async def finished_kinds(self) -> tuple[FinishedKind, ...]:
+        """Whose operations of which tool are finished and not purged."""
+        ...
+
+    async def finished(
+        self, kind: FinishedKind, *, before: datetime, limit: int, skip: int = 0
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        """Operations that are finished, not purged, and have not changed since."""
+        ...
+
+    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun, ...]:
+        """Runs that have counted no step since."""
+        ...
+
+    async def old_approvals(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[Approval, ...]:
+        """Closed approvals that were asked for before; what rows say, unverified."""
+        ...
+
+    async def old_tokens(self, *, before: datetime, limit: int) -> tuple[Token, ...]:
+        """Tokens that were voided before."""
+        ...
+
+    async def old_rows(self, kept: Kept, *, before: datetime, kind: FinishedKind | None = None) -> OldRows:
+        """Counted, of a kind of operations or of anything else; takes time, and is for showing only."""
+        ...
+
+    async def oldest_events(self, writer: WriterId, *, limit: int) -> tuple[ChainedEvent, ...]:
+        """The beginning of a chain, up to what has to stay: its last event, and reads that are not completed."""
+        ...
+
+    async def tombstones(self) -> tuple[ChainTombstone, ...]:
+        """Where chains begin that were cut, by writer."""
+        ...
+
+    async def purge(self, purge: Purge) -> bool:
+        """Forget what is named, all of it; False, and nothing written, if any of it is not as it was seen."""
+        ...
+
+    async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
+        """From its return on nothing of the scope is forgotten; False, and nothing written, if it was held already."""
+        ...
+
+    async def lift(self, scope: str, *, events: tuple[AuditEvent, ...]) -> bool:
+        """False, and nothing written, if the scope was not held."""
+        ...
+
+    async def holds(self) -> tuple[Hold, ...]:
+        """The oldest first."""
+        ...
+
+
+class Store(Ledger, Approvals, Journal, Custody, Archive, Protocol):
     """Ledger, approvals, runs and audit in one database."""
 
     @property

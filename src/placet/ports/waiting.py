@@ -7,12 +7,21 @@ meanwhile is owed: it is raised at the next ordinary wait, or by `raise_owed_can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
+from types import coroutine
 from typing import Any, ParamSpec, TypeVar
 
 Parameters = ParamSpec("Parameters")
 Answered = TypeVar("Answered")
+
+
+class Unbreakable(asyncio.Future[Answered]):
+    """An answer that is on its way. Whoever waits for it may be cancelled; the answer may not."""
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Refuse; the waiting task takes note of its cancellation, and hears of it together with the answer."""
+        return False
 
 
 async def whatever_happens(future: asyncio.Future[Any]) -> None:
@@ -21,7 +30,7 @@ async def whatever_happens(future: asyncio.Future[Any]) -> None:
     owed = 0
     while not future.done():
         try:
-            await asyncio.shield(future)
+            await (future if type(future) is Unbreakable else asyncio.shield(future))
         except asyncio.CancelledError:
             if future.cancelled():
                 break
@@ -47,7 +56,7 @@ async def foreign(work: Coroutine[Any, Any, object], *, timeout_seconds: float |
     A true cancellation of the caller is owed, not lost, even if the foreign code swallows it; after one, nothing
     foreign is begun. Running out of time is None too.
     """
-    if await takes_owed_cancellation():
+    if owes_cancellation() and await takes_owed_cancellation():
         work.close()
         return None
     task = asyncio.current_task()
@@ -80,6 +89,12 @@ def paying(
     return paid
 
 
+def owes_cancellation() -> bool:
+    """Whether the current task may be about to be cancelled; what costs more needs asking only then."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def takes_owed_cancellation() -> bool:
     """Whether the current task is about to be cancelled; it then still is, at its next wait."""
     try:
@@ -95,16 +110,11 @@ async def takes_owed_cancellation() -> bool:
 
 async def raise_owed_cancellation() -> None:
     """One wait, so that an owed cancellation is raised here."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        await _OneTurn()
+    if owes_cancellation():
+        await one_turn()
 
 
-def one_turn() -> Awaitable[None]:
+@coroutine
+def one_turn() -> Generator[None, None, None]:
     """Let everything run that is ready now; whatever was scheduled before us runs before we go on."""
-    return _OneTurn()
-
-
-class _OneTurn:
-    def __await__(self) -> Generator[None, None, None]:
-        yield
+    yield

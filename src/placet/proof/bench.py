@@ -48,6 +48,7 @@ RATIOS = (
     Row("write_64_commits", f"durable commits per write, {MANY_CALLERS} callers", "", 3),
     Row("import_to_python", "import placet : Python alone", "x", 2),
     Row("help_to_python", "placet --help : Python alone", "x", 2),
+    Row("write_memory", "resident memory gained per write, after the first ones", "bytes", 0),
 )
 ABSOLUTES = (
     Row("read_cpu", "governed read in memory, CPU", "us", 1),
@@ -116,6 +117,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="add N microseconds to each fsync, in memory (/dev/shm) if possible; needs a C compiler",
     )
+    parser.add_argument(
+        "--memory-calls", type=_count, default=2_000, metavar="N", help="writes over which memory is watched (2000)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers; - for standard output")
     parser.add_argument("--compare", metavar="FILE", help="a stored run to compare with")
     return parser.parse_args(argv)
@@ -130,7 +134,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     values: Values = {row.name: [] for row in ROWS}
     for _ in range(options.rounds):
         _one_round(values, folder, options.seconds)
-    missing = _processes(values)
+    missing = {**_processes(values), **_memory(values, folder, options.memory_calls)}
     return {
         "schema": SCHEMA,
         "mode": {
@@ -140,6 +144,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             "fsync_measured_us": round(slow_disk.fsync_microseconds(folder), 1),
             "rounds": options.rounds,
             "seconds": options.seconds,
+            "memory_calls": options.memory_calls,
         },
         "machine": {
             "python": platform.python_version(),
@@ -188,6 +193,15 @@ def _processes(values: Values) -> dict[str, str]:
             if values[name]:
                 values[f"{name}_to_python"].append(values[name][-1] / values["python"][-1])
     return missing
+
+
+def _memory(values: Values, folder: Path, calls: int) -> dict[str, str]:
+    """Once, in a process of its own, whose memory nothing else has been through."""
+    try:
+        values["write_memory"].append(workloads.memory_per_write(folder, calls=calls))
+    except workloads.NotMeasured as wrong:
+        return {"write_memory": str(wrong)}
+    return {}
 
 
 def _summary(row: Row, values: list[float]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ them, with the default policy, audit and log sink; only recovery and the heartbe
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -27,6 +28,10 @@ from placet.rules.contracts import tool
 CALLS_PER_RUN = 100
 """A run's budget is 200 steps, so callers begin a new one now and then."""
 _WARM_UP_CALLS = 20
+_MEMORY_CALLERS = 16
+_MEMORY_WARM_UP_CALLS = 1_000
+"""By then SQLite's page cache and its log have the size they keep."""
+_RESIDENT = Path("/proc/self/statm")
 _SETTINGS = GateSettings(lease_seconds=3600.0)  # no heartbeat, so that a lone write's commits are its own
 _AGENT = Principal.agent("bench-agent", tenant="bench", roles=("operator",), scopes=("bench.write",))
 
@@ -120,6 +125,27 @@ def bare_commits(folder: Path, *, seconds: float) -> Sample:
         return sample
 
 
+def memory_per_write(folder: Path, *, calls: int) -> float:
+    """Bytes of resident memory that a process gains per governed write on SQLite, over so many after 1,000.
+
+    Raises:
+        NotMeasured: the process failed, or this system does not tell what memory is resident.
+    """
+    command = f"from placet.proof.workloads import tell_memory; tell_memory({str(folder)!r}, {calls})"
+    done = subprocess.run([sys.executable, "-c", command], check=False, capture_output=True, text=True)
+    try:
+        return float(done.stdout)
+    except ValueError:
+        pass
+    raise NotMeasured("the process failed" if _RESIDENT.exists() else "this system does not tell resident memory")
+
+
+def tell_memory(folder: str, calls: int) -> None:
+    """What `memory_per_write` asks of its process: to write, and to print what that took."""
+    with tempfile.TemporaryDirectory(prefix="placet-bench-", dir=folder) as place:
+        print(asyncio.run(_memory(f"{place}/bench.db", calls)))
+
+
 def process_seconds(*arguments: str) -> float:
     """How long a whole process of this Python takes, its start included; its output is thrown away.
 
@@ -135,6 +161,29 @@ def process_seconds(*arguments: str) -> float:
 
 
 # ---------------------------------------------------------------- callers
+
+
+async def _memory(store: str, calls: int) -> float:
+    opening = open_gate(tools=(open_ticket,), store=store, settings=_SETTINGS, recovery=Recovery.MANUAL)
+
+    async with opening as gate:
+
+        async def written(first: int, last: int) -> None:
+            for begin in range(first, last, _MEMORY_CALLERS):
+                several = range(begin, min(begin + _MEMORY_CALLERS, last))
+                await asyncio.gather(*(_write(gate, number % _MEMORY_CALLERS, number) for number in several))
+
+        await written(0, _MEMORY_WARM_UP_CALLS)
+        gc.collect()
+        before = _resident_bytes()
+        await written(_MEMORY_WARM_UP_CALLS, _MEMORY_WARM_UP_CALLS + calls)
+        gc.collect()
+        return (_resident_bytes() - before) / calls
+
+
+def _resident_bytes() -> int:
+    return int(_RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
 
 _OneCall = Callable[[Gate, int, int], Awaitable[None]]
 

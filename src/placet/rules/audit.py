@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, Protocol
@@ -25,12 +25,14 @@ from placet.model.audit import (
     AuditOutcome,
     ChainedEvent,
     ChainHead,
+    ChainTombstone,
     ElidedEvents,
     EventKind,
     Summary,
 )
 from placet.model.identifiers import WriterId
 from placet.rules.canonical import canonical_bytes
+from placet.rules.proposals import CALL_ID
 
 SCHEMA_VERSION = 1
 GENESIS = "0" * 64
@@ -38,6 +40,7 @@ GENESIS = "0" * 64
 
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
+_TOOL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MAX_TEXT = 200
 _WORDS = frozenset({EventKind.STARTED, EventKind.COMPLETED})
 
@@ -55,31 +58,35 @@ class Linker(Protocol):
 def event_body(event: AuditEvent) -> bytes:
     """The event's byte form: JSON with sorted members and no absent ones."""
     body: dict[str, Any] = {
-        "schema": SCHEMA_VERSION,
-        "kind": event.kind.value,
-        "at": event.at.isoformat(timespec="microseconds"),
+        name: value for name, value in zip(_PLAIN_FIELDS, _plain_values(event), strict=True) if value is not None
     }
-    body |= {name: value for name, value in zip(_PLAIN_FIELDS, _plain_values(event), strict=True) if value is not None}
+    body["schema"] = SCHEMA_VERSION
+    body["at"] = _written(event.at)
     if event.roles:
-        body["roles"] = list(event.roles)
+        body["roles"] = event.roles
     if event.reasons:
-        body["reasons"] = list(event.reasons)
+        body["reasons"] = event.reasons
     if event.repaired:
         body["repaired"] = True
-    if event.outcome is not None:
-        body["outcome"] = event.outcome.value
     if event.decided_at is not None:
-        body["decided_at"] = event.decided_at.isoformat(timespec="microseconds")
+        body["decided_at"] = _written(event.decided_at)
     if event.expires_at is not None:
-        body["expires_at"] = event.expires_at.isoformat(timespec="microseconds")
+        body["expires_at"] = _written(event.expires_at)
     if event.arguments is not None:
         body["arguments"] = _counts(event.arguments)
     if event.result is not None:
         body["result"] = _counts(event.result)
-    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    written = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    return memoryview(written).tobytes()  # a copy of its own size: orjson's keeps the ten times larger room it wrote in
+
+
+def _written(instant: datetime) -> datetime | str:
+    """With microseconds, always; orjson writes them where there are any, and quicker."""
+    return instant if instant.tzinfo is UTC and instant.microsecond else instant.isoformat(timespec="microseconds")
 
 
 _PLAIN_FIELDS = (
+    "kind",
     "tenant",
     "subject",
     "key_id",
@@ -96,6 +103,7 @@ _PLAIN_FIELDS = (
     "effect_class",
     "attempt",
     "fence",
+    "outcome",
     "error_type",
     "detail",
     "decision",
@@ -110,6 +118,7 @@ _PLAIN_FIELDS = (
     "duration_ms",
     "model_suggested",
 )
+"""Written as they are; orjson writes a member of an enum as its value."""
 _plain_values = attrgetter(*_PLAIN_FIELDS)
 
 
@@ -155,12 +164,65 @@ def chain_message(writer: str, sequence: int, previous: str, body: bytes) -> byt
     return b"placet/link/1\x00%s\x00%d\x00%s\x00" % (writer.encode(), sequence, previous.encode()) + body
 
 
+def unchained_message(body: bytes) -> bytes:
+    """What the MAC of an event covers that waits to be chained."""
+    return b"placet/unchained/1\x00" + body
+
+
+def event_of(body: bytes) -> AuditEvent | None:
+    """The event that a body states; None for one that this version could not have written."""
+    try:
+        stated: dict[str, Any] = orjson.loads(body)
+        for name, read in _READ_BACK.items():
+            if name in stated:
+                stated[name] = read(stated[name])
+        if stated.pop("schema") != SCHEMA_VERSION:
+            return None
+        event = AuditEvent(**stated)
+        check_event(event)
+        return event if event_body(event) == body else None
+    except (EventRefused, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+_READ_BACK: dict[str, Callable[[Any], object]] = {
+    "kind": EventKind,
+    "outcome": AuditOutcome,
+    "at": datetime.fromisoformat,
+    "decided_at": datetime.fromisoformat,
+    "expires_at": datetime.fromisoformat,
+    "roles": tuple,
+    "reasons": tuple,
+    "arguments": lambda counts: Summary(**counts),
+    "result": lambda counts: Summary(**counts),
+}
+
+
 def head_message(head: ChainHead) -> bytes:
     """What the MAC of a chain head covers."""
     return (
         b"placet/head/1\x00%s\x00%d\x00%s\x00" % (head.writer.encode(), head.sequence, head.link.encode())
         + head.opened_after
     )
+
+
+def tombstone_message(tombstone: ChainTombstone) -> bytes:
+    """What the MAC of a chain's tombstone covers: every field of it."""
+    return b"placet/tombstone/1\x00" + canonical_bytes(
+        {
+            "writer": tombstone.writer,
+            "first_kept": tombstone.first_kept,
+            "link": tombstone.link,
+            "removed": tombstone.removed,
+            "cut_by": tombstone.cut_by,
+            "cut_at": tombstone.cut_at.isoformat(timespec="microseconds"),
+        }
+    )
+
+
+def is_sound_tombstone(tombstone: ChainTombstone, linker: Linker) -> bool:
+    mac = Mac(key_id=tombstone.key_id, value=tombstone.mac)
+    return tombstone.first_kept > 1 and linker.is_authentic(tombstone_message(tombstone), mac)
 
 
 def heads_form(heads: Iterable[ChainHead]) -> bytes:
@@ -202,12 +264,20 @@ class Break:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainReport:
-    """What verification found. `unpaired`: attempts that were started and have no completed event yet."""
+    """What verification found.
+
+    Attributes:
+        unpaired: attempts that were started and have no completed event yet.
+        cuts: chains whose oldest events were removed on purpose, authentically so.
+        passed_over: places that heads or anchors name within what was removed, where no link can be held against them.
+    """
 
     writers: int
     events: int
     breaks: tuple[Break, ...]
     unpaired: int
+    cuts: tuple[ChainTombstone, ...] = ()
+    passed_over: int = 0
 
     @property
     def holds(self) -> bool:
@@ -221,6 +291,7 @@ def verify_chains(
     *,
     anchors: dict[str, tuple[int, str]] | None = None,
     later_heads: Callable[[], Iterable[ChainHead]] | None = None,
+    tombstones: Iterable[ChainTombstone] = (),
 ) -> ChainReport:
     """Hold every chain against its links, its head, its successors' memory of it, and outside anchors.
 
@@ -228,8 +299,9 @@ def verify_chains(
         events: by writer and sequence, as `Journal.chained` and an export give them.
         heads: read before the events. A chain in use may have grown beyond its head meanwhile.
         later_heads: reads the heads again, after the events, so that a chain that began meanwhile has one.
+        tombstones: of the same moment as the events.
     """
-    check = ChainCheck(heads, linker, anchors=anchors)
+    check = ChainCheck(heads, linker, anchors=anchors, tombstones=tombstones)
     for event in events:
         check.see(event)
     return check.report(later_heads=later_heads)
@@ -242,7 +314,12 @@ class ChainCheck:
     """
 
     def __init__(
-        self, heads: Iterable[ChainHead], linker: Linker, *, anchors: dict[str, tuple[int, str]] | None = None
+        self,
+        heads: Iterable[ChainHead],
+        linker: Linker,
+        *,
+        anchors: dict[str, tuple[int, str]] | None = None,
+        tombstones: Iterable[ChainTombstone] = (),
     ) -> None:
         self._linker = linker
         given = tuple(heads)
@@ -265,10 +342,29 @@ class ChainCheck:
         for writer, sequence in self._remembered:
             self._points.setdefault(writer, []).append(sequence)
         self._passed_over: set[tuple[str, int]] = set()
+        self._cuts: list[ChainTombstone] = []
+        for tombstone in tombstones:
+            self._begin_at(tombstone)
+
+    def _begin_at(self, tombstone: ChainTombstone) -> None:
+        """The chain begins where its tombstone says, if that is authentic; else where every chain begins."""
+        writer, last = tombstone.writer, tombstone.first_kept - 1
+        if not is_sound_tombstone(tombstone, self._linker):
+            problem = _inauthentic("tombstone_altered", tombstone.key_id, self._linker)
+            self._breaks.append(Break(writer=writer, sequence=tombstone.first_kept, problem=problem))
+            return
+        self._cuts.append(tombstone)
+        self._passed_over |= {(writer, point) for point in self._points.get(writer, ()) if point < last}
+        self._went_on(writer, last, tombstone.link, None)
 
     @property
     def heads(self) -> Mapping[WriterId, ChainHead]:
         return self._heads
+
+    @property
+    def problems(self) -> tuple[Break, ...]:
+        """What has shown so far; what is missing shows in the report only."""
+        return tuple(self._breaks)
 
     def is_noted(self, writer: str, sequence: int) -> bool:
         """Whether a head, another chain's memory or an anchor names the link of this very place."""
@@ -297,7 +393,7 @@ class ChainCheck:
 
     @property
     def passed_over(self) -> int:
-        """How many remembered places lie within elided events, where no link can be held against them."""
+        """How many remembered places lie within elided or removed events, where no link can be held against them."""
         return len(self._passed_over)
 
     def _went_on(self, writer: WriterId, sequence: int, link: str, problem: str | None) -> str | None:
@@ -322,7 +418,14 @@ class ChainCheck:
         )
         unpaired = sum(1 for balance in self._open_attempts.values() if balance > 0)
         writers = len(set(self._ends) | set(self._heads))
-        return ChainReport(writers=writers, events=self._count, breaks=tuple(breaks), unpaired=unpaired)
+        return ChainReport(
+            writers=writers,
+            events=self._count,
+            breaks=tuple(breaks),
+            unpaired=unpaired,
+            cuts=tuple(self._cuts),
+            passed_over=self.passed_over,
+        )
 
 
 def _is_sound(head: ChainHead, linker: Linker) -> bool:
@@ -417,6 +520,7 @@ def _pair(event: ChainedEvent, open_attempts: dict[tuple[str, ...], int]) -> Non
 
 
 _summary_values = attrgetter(*Summary.__slots__)
+_ALL_INTS = [int] * len(Summary.__slots__)
 
 
 def _counts(summary: Summary) -> dict[str, int]:
@@ -447,7 +551,7 @@ def _is_summary(value: object) -> bool:
     if type(value) is not Summary:
         return False
     counts = _summary_values(value)
-    return set(map(type, counts)) == {int} and min(counts) >= 0
+    return [*map(type, counts)] == _ALL_INTS and min(counts) >= 0
 
 
 def _is_count(value: object) -> bool:
@@ -465,10 +569,8 @@ _RULES: dict[str, Any] = {
     "environment": _is_identity,
     "request_id": _is_identity,
     "run_id": _is_identity,
-    "call_id": lambda value: (
-        type(value) is str and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", value) is not None
-    ),
-    "tool": lambda value: type(value) is str and re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", value) is not None,
+    "call_id": lambda value: type(value) is str and CALL_ID.fullmatch(value) is not None,
+    "tool": lambda value: type(value) is str and _TOOL.fullmatch(value) is not None,
     "tool_version": _is_short,
     "rejected_name": _is_hash,
     "permission": _is_short,

@@ -108,7 +108,7 @@ def ask_leave(circuit: Circuit, breaker: Breaker, *, now: float) -> tuple[Circui
 
 def heard(circuit: Circuit, breaker: Breaker, permit: Permit, word: Health, *, now: float) -> Circuit:
     """The circuit after an attempt's word. The permit is given back with it, except where it said nothing."""
-    if permit != circuit.epoch or word is Health.NO_WORD:
+    if permit != circuit.epoch:
         return circuit
     match circuit.state, word:
         case CircuitState.CLOSED, Health.WELL:

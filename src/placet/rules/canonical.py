@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
@@ -62,12 +63,17 @@ def sha256_hex(domain: str, *parts: bytes) -> str:
     Raises:
         MisuseError: the domain is empty, not ASCII, or holds NUL.
     """
-    if not domain or not domain.isascii() or "\0" in domain:
-        raise MisuseError("A digest's domain is a non-empty ASCII name without NUL.")
-    message = [domain.encode(), b"\0"]
+    message = [_opening(domain)]
     for part in parts:
         message += (len(part).to_bytes(8, "big"), part)
     return hashlib.sha256(b"".join(message)).hexdigest()
+
+
+@lru_cache(maxsize=256)  # domains are ours, and few
+def _opening(domain: str) -> bytes:
+    if not domain or not domain.isascii() or "\0" in domain:
+        raise MisuseError("A digest's domain is a non-empty ASCII name without NUL.")
+    return domain.encode() + b"\0"
 
 
 def float_text(number: float) -> str:

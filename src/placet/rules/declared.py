@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from placet.model.json import JsonObject, JsonValue
@@ -73,7 +73,7 @@ class Declared:
             elif _says(shape, _SAYS_ITEMS):
                 yield shape.get("items", True)
 
-    def _shapes(self, schema: JsonValue) -> list[JsonObject]:
+    def _shapes(self, schema: JsonValue) -> Iterable[JsonObject]:
         """Every schema that may describe the same value: itself, its branches, what they refer to.
 
         Each is there once, so that a recursive schema does not double from level to level.
@@ -91,7 +91,7 @@ class Declared:
             for keyword in _BRANCHES:
                 branches = shape.get(keyword)
                 waiting.extend(branches if isinstance(branches, list) else ())
-        return list(found.values())
+        return found.values()
 
     def _types_behind(self, reference: str) -> frozenset[str]:
         if reference not in self._types:
@@ -101,9 +101,9 @@ class Declared:
 
     def _target(self, reference: str) -> JsonValue:
         target: JsonValue = self._root if reference == "#" or reference.startswith("#/") else True
-        for step in reference.removeprefix("#").split("/")[1:]:
+        for step in reference.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(key, True) if isinstance(target, dict) else True
+            target = target.get(key) if isinstance(target, dict) else None  # no schema: may be anything
         return target
 
 

@@ -2,6 +2,7 @@
 
     manifest   what this is, and how many lines of each kind follow
     head       one per chain, by writer
+    tombstone  one per chain whose oldest events were removed on purpose, by writer; only then, as audit-export/2
     event      by writer and sequence; in a tenant's export the tenant's own
     others     a tenant's export: consecutive events of other tenants, of which only the last link is told
     end        the digest of all lines before it, signed with the audit's key
@@ -20,17 +21,19 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from placet.errors import AuditBroken
 from placet.model.approval import Mac
-from placet.model.audit import ChainedEvent, ChainHead, ElidedEvents
-from placet.rules.audit import ChainCheck, ChainReport, Linker, head_message, sound_anchors
+from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone, ElidedEvents
+from placet.rules.audit import ChainCheck, ChainReport, Linker, head_message, is_sound_tombstone, sound_anchors
 
 SCHEMA: Final = "audit-export/1"
-_RECORD = re.compile(rb'"record" ?: ?"(?:manifest|head|event|others|end)"')
+SCHEMA_WITH_TOMBSTONES: Final = "audit-export/2"
+_RECORD = re.compile(rb'"record" ?: ?"(?:manifest|head|tombstone|event|others|end)"')
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_HEADS = 250_000
 MAX_FAULTS = 100
@@ -56,7 +59,9 @@ class ExportReport:
     Attributes:
         tenant: whose events these are; None for the whole store's.
         others: how many events of other tenants stand in the chains, unseen.
-        unseen_anchors: anchors at places of other tenants' events, which a tenant's export cannot be held against.
+        unseen_anchors: anchors at places of other tenants' events or of removed ones, which nothing can be held
+            against.
+        cuts: chains whose oldest events were removed on purpose before the export was made.
         faults: the first ones, by line. `more` are not listed.
     """
 
@@ -69,6 +74,7 @@ class ExportReport:
     unseen_anchors: int
     faults: tuple[Fault, ...]
     more: int
+    cuts: tuple[ChainTombstone, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -86,60 +92,94 @@ def export_lines(
     tenant: str | None,
     linker: Linker,
     sign: Sign,
+    tombstones: Iterable[ChainTombstone] = (),
 ) -> Iterator[bytes]:
     """The lines of an export, each with its end of line. The same audit gives the same lines.
 
     Args:
         events: of the whole store, by writer and sequence, from one moment; also for a tenant's export.
-        heads: from the same moment, by writer.
+        heads: from the same moment, by writer; `tombstones` too.
         count: how many of the events will be told.
 
     Raises:
         AuditBroken: for a tenant's export only, before its end is written: the audit it is a part of does not hold.
     """
-    digest = hashlib.sha256()
-    lines = 0
-    for line in _lines(events, tuple(heads), count=count, tenant=tenant, linker=linker):
-        digest.update(line)
-        lines += 1
-        yield line
-    mac = sign(_end_message(lines, digest.hexdigest()))
-    yield _end_line(lines, digest.hexdigest(), mac)
-
-
-def _lines(
-    events: Iterable[ChainedEvent], heads: tuple[ChainHead, ...], *, count: int, tenant: str | None, linker: Linker
-) -> Iterator[bytes]:
-    yield _manifest_line(tenant, heads=len(heads), events=count)
-    yield from map(_head_line, heads)
-    if tenant is None:
-        yield from map(event_line, events)
-    else:
-        yield from _lines_of_tenant(events, ChainCheck(heads, linker), tenant, count=count)
-
-
-def _lines_of_tenant(events: Iterable[ChainedEvent], check: ChainCheck, tenant: str, *, count: int) -> Iterator[bytes]:
-    """Own events, and between them the places of the others. Every event is verified as it goes by."""
-    others: ElidedEvents | None = None
-    told = 0
+    lines = ExportLines(heads, count=count, tenant=tenant, linker=linker, sign=sign, tombstones=tombstones)
+    yield from lines.begin()
     for event in events:
-        check.see(event)
-        if others is not None and (others.writer != event.writer or check.is_noted(others.writer, others.last)):
-            yield _others_line(others)
-            others = None
-        if tenant_of(event) == tenant:
-            if others is not None:
-                yield _others_line(others)
-                others = None
-            told += 1
-            yield event_line(event)
+        yield from lines.take(event)
+    yield from lines.end()
+
+
+class ExportLines:
+    """The lines of one export, while its events come by: `begin`, `take` each event in order, `end`."""
+
+    def __init__(
+        self,
+        heads: Iterable[ChainHead],
+        *,
+        count: int,
+        tenant: str | None,
+        linker: Linker,
+        sign: Sign,
+        tombstones: Iterable[ChainTombstone] = (),
+    ) -> None:
+        """As `export_lines` says."""
+        self._heads = tuple(heads)
+        self._tombstones = tuple(tombstones)
+        self._count = count
+        self._tenant = tenant
+        self._sign = sign
+        self._check = None if tenant is None else ChainCheck(self._heads, linker, tombstones=self._tombstones)
+        self._others: ElidedEvents | None = None
+        self._told = 0
+        self._digest = hashlib.sha256()
+        self._lines = 0
+
+    def begin(self) -> Iterator[bytes]:
+        cuts = len(self._tombstones)
+        yield self._written(_manifest_line(self._tenant, heads=len(self._heads), events=self._count, tombstones=cuts))
+        for head in self._heads:
+            yield self._written(_head_line(head))
+        for tombstone in self._tombstones:
+            yield self._written(_tombstone_line(tombstone))
+
+    def take(self, event: ChainedEvent) -> Iterator[bytes]:
+        """In a tenant's export: its own, and between them the places of the others, each verified as it goes by."""
+        if self._check is None:
+            yield self._written(event_line(event))
+            return
+        self._check.see(event)
+        others = self._others
+        if others is not None and (others.writer != event.writer or self._check.is_noted(others.writer, others.last)):
+            yield from self._close_others()
+        if tenant_of(event) == self._tenant:
+            yield from self._close_others()
+            self._told += 1
+            yield self._written(event_line(event))
         else:
-            first = others.first if others is not None else event.sequence
-            others = ElidedEvents(writer=event.writer, first=first, last=event.sequence, link=event.link)
-    if others is not None:
-        yield _others_line(others)
-    if told != count or not check.report().holds:
-        raise AuditBroken("The audit of the store does not hold, so a part of it would show nothing.")
+            first = self._others.first if self._others is not None else event.sequence
+            self._others = ElidedEvents(writer=event.writer, first=first, last=event.sequence, link=event.link)
+
+    def end(self) -> Iterator[bytes]:
+        """Raises:
+        AuditBroken: the audit that a tenant's export is a part of does not hold.
+        """
+        yield from self._close_others()
+        if self._check is not None and (self._told != self._count or not self._check.report().holds):
+            raise AuditBroken("The audit of the store does not hold, so a part of it would show nothing.")
+        mac = self._sign(_end_message(self._lines, self._digest.hexdigest()))
+        yield _end_line(self._lines, self._digest.hexdigest(), mac)
+
+    def _close_others(self) -> Iterator[bytes]:
+        if self._others is not None:
+            yield self._written(_others_line(self._others))
+            self._others = None
+
+    def _written(self, line: bytes) -> bytes:
+        self._digest.update(line)
+        self._lines += 1
+        return line
 
 
 def tenant_of(event: ChainedEvent) -> str | None:
@@ -151,8 +191,11 @@ def tenant_of(event: ChainedEvent) -> str | None:
     return tenant if type(tenant) is str else None
 
 
-def _manifest_line(tenant: str | None, *, heads: int, events: int) -> bytes:
-    return _line({"record": "manifest", "schema": SCHEMA, "tenant": tenant, "heads": heads, "events": events})
+def _manifest_line(tenant: str | None, *, heads: int, events: int, tombstones: int) -> bytes:
+    data: dict[str, Any] = {"record": "manifest", "tenant": tenant, "heads": heads, "events": events}
+    if tombstones:
+        return _line({**data, "schema": SCHEMA_WITH_TOMBSTONES, "tombstones": tombstones})
+    return _line({**data, "schema": SCHEMA})
 
 
 def _head_line(head: ChainHead) -> bytes:
@@ -165,6 +208,22 @@ def _head_line(head: ChainHead) -> bytes:
             "opened_after": head.opened_after.decode(),
             "key_id": head.key_id,
             "mac": head.mac,
+        }
+    )
+
+
+def _tombstone_line(tombstone: ChainTombstone) -> bytes:
+    return _line(
+        {
+            "record": "tombstone",
+            "writer": tombstone.writer,
+            "first_kept": tombstone.first_kept,
+            "link": tombstone.link,
+            "removed": tombstone.removed,
+            "cut_by": tombstone.cut_by,
+            "cut_at": tombstone.cut_at.isoformat(timespec="microseconds"),
+            "key_id": tombstone.key_id,
+            "mac": tombstone.mac,
         }
     )
 
@@ -252,14 +311,15 @@ class _Reading:
         self._anchors = sound_anchors(anchors)
         self._take: Callable[[dict[str, Any], bytes], None] = self._manifest
         self._digest = hashlib.sha256()
-        self._said = {"heads": 0, "events": 0}
+        self._said = {"heads": 0, "events": 0, "tombstones": 0}
         self._tenant: str | None = None
         self._heads: dict[str, ChainHead] = {}
+        self._tombstones: dict[str, ChainTombstone] = {}
         self._places: dict[str, int] = {}  # where something of the chain should have come next
         self._check = ChainCheck((), linker)
         self._writer = ""
         self._line = 0
-        self._seen = {"head": 0, "event": 0, "others": 0}
+        self._seen = {"head": 0, "tombstone": 0, "event": 0, "others": 0}
         self._faults: list[Fault] = []
         self._more = 0
         self.is_over = False
@@ -283,7 +343,8 @@ class _Reading:
             self._line += 1
             self._fault("end_missing")
         chain = self._finish_chains()
-        if self._said != {"heads": self._seen["head"], "events": self._seen["event"]}:
+        seen = self._seen
+        if self._said != {"heads": seen["head"], "events": seen["event"], "tombstones": seen["tombstone"]}:
             self._fault("counts_differ", line=1)
         return ExportReport(
             tenant=self._tenant,
@@ -293,6 +354,7 @@ class _Reading:
             others=self._seen["others"],
             unpaired=chain.unpaired,
             unseen_anchors=self._check.passed_over,
+            cuts=chain.cuts,
             faults=tuple(sorted(self._faults, key=lambda fault: fault.line)),
             more=self._more,
         )
@@ -301,21 +363,22 @@ class _Reading:
 
     def _manifest(self, data: dict[str, Any], line: bytes) -> None:
         tenant = data.get("tenant")
-        is_manifest = data.get("record") == "manifest" and data.get("schema") == SCHEMA
-        if not is_manifest or not _is_counted(data, "heads", "events") or not isinstance(tenant, str | None):
+        has_tombstones = data.get("schema") == SCHEMA_WITH_TOMBSTONES
+        is_manifest = data.get("record") == "manifest" and (has_tombstones or data.get("schema") == SCHEMA)
+        counts = ("heads", "events", "tombstones") if has_tombstones else ("heads", "events")
+        if not is_manifest or not _is_counted(data, *counts) or not isinstance(tenant, str | None):
             self._fault("not_an_export")
             self.is_over = True
             return
         self._tenant = tenant
-        self._said = {"heads": data["heads"], "events": data["events"]}
+        self._said = {"tombstones": 0, **{name: data[name] for name in counts}}
         self._as_written(line, _manifest_line(tenant, **self._said))
         self._take = self._head
 
     def _head(self, data: dict[str, Any], line: bytes) -> None:
         if data.get("record") != "head":
-            self._check = ChainCheck(self._heads.values(), self._linker, anchors=self._anchors)
-            self._take, self._writer = self._event, ""
-            self._event(data, line)
+            self._take, self._writer = self._tombstone, ""
+            self._tombstone(data, line)
             return
         head = _head_of(data)
         if head is None or len(self._heads) >= MAX_HEADS:
@@ -332,6 +395,31 @@ class _Reading:
             self._heads[head.writer] = head
             self._places[head.writer] = self._line
         self._writer = max(self._writer, head.writer)
+
+    def _tombstone(self, data: dict[str, Any], line: bytes) -> None:
+        if data.get("record") != "tombstone":
+            self._check = ChainCheck(
+                self._heads.values(), self._linker, anchors=self._anchors, tombstones=self._tombstones.values()
+            )
+            self._take, self._writer = self._event, ""
+            self._event(data, line)
+            return
+        tombstone = _tombstone_of(data)
+        if tombstone is None:
+            self._fault("line_unreadable")
+            return
+        self._as_written(line, _tombstone_line(tombstone))
+        self._seen["tombstone"] += 1
+        if tombstone.writer <= self._writer:
+            self._fault("order_changed", tombstone.writer, tombstone.first_kept)
+        elif tombstone.writer not in self._heads:
+            self._fault("head_missing", tombstone.writer, tombstone.first_kept)
+        elif not is_sound_tombstone(tombstone, self._linker):
+            problem = "tombstone_altered" if self._linker.knows(tombstone.key_id) else "key_unknown"
+            self._fault(problem, tombstone.writer, tombstone.first_kept)
+        else:
+            self._tombstones[tombstone.writer] = tombstone
+        self._writer = max(self._writer, tombstone.writer)
 
     def _event(self, data: dict[str, Any], line: bytes) -> None:
         match data.get("record"):
@@ -429,6 +517,28 @@ def _head_of(data: dict[str, Any]) -> ChainHead | None:
         sequence=data["sequence"],
         link=data["link"],
         opened_after=data["opened_after"].encode(),
+        key_id=data["key_id"],
+        mac=data["mac"],
+    )
+
+
+def _tombstone_of(data: dict[str, Any]) -> ChainTombstone | None:
+    names = ("writer", "link", "cut_by", "cut_at", "key_id", "mac")
+    if not _is_counted(data, "first_kept", "removed") or not _has_texts(data, *names):
+        return None
+    try:
+        cut_at = datetime.fromisoformat(data["cut_at"])
+    except ValueError:
+        return None
+    if cut_at.tzinfo is None:
+        return None
+    return ChainTombstone(
+        writer=data["writer"],
+        first_kept=data["first_kept"],
+        link=data["link"],
+        removed=data["removed"],
+        cut_by=data["cut_by"],
+        cut_at=cut_at,
         key_id=data["key_id"],
         mac=data["mac"],
     )

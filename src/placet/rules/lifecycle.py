@@ -4,7 +4,8 @@
     prepared ├─ claim ─► dispatched ─ settle ─► committed
     failed   │   fence+1     │ turn: same fence ├► failed     (every attempt proven harmless)
     absent ──┘               │                  └► unknown ─ reconcile ─► reconciled_committed
-                             └─ lease over ──────► unknown            └─► reconciled_absent
+                             ├─ lease over ──────► unknown            └─► reconciled_absent
+                             └─ lease over, co-commit row ──────────────► reconciled_absent
 
 The table is the model's (exhaustively explored); each rule here closes a hole found there. Source: DESIGN 10, 12.
 """
@@ -34,7 +35,7 @@ TRANSITIONS: frozenset[tuple[EffectState | None, EffectState]] = frozenset(
         (EffectState.UNKNOWN, EffectState.RECONCILED_ABSENT),
     }
 )
-"""dispatched → reconciled_absent is for the take-over of a co-commit row only."""
+"""dispatched → reconciled_absent is for the take-over of a co-commit row only: see `taken_over_state`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,11 @@ def ledger_answer(call: Call, effect: Effect | None) -> LedgerAnswer:
 def may_act_twice(contract: Contract, effect: Effect) -> bool:
     """Whether "absent" is too weak to dispatch again without a person's order."""
     return effect.state is EffectState.RECONCILED_ABSENT and not contract.remote.proves_absence
+
+
+def taken_over_state(effect: Effect) -> EffectState:
+    """What a dispatched row of a lost owner becomes: only a co-commit row says itself that nothing was done."""
+    return EffectState.RECONCILED_ABSENT if effect.co_commits else EffectState.UNKNOWN
 
 
 def quiet_end(effect: Effect, *, pause_seconds: float) -> datetime | None:

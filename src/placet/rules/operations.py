@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from json.encoder import encode_basestring_ascii
 
 from placet.errors import InvalidArguments
 from placet.model.contract import Contract, KeyTemplate
@@ -104,6 +105,8 @@ _ascii_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def _field_text(field: str | int) -> str:
     """An integer exactly, however few digits this interpreter is told to write."""
+    if type(field) is str:
+        return encode_basestring_ascii(field)
     return write_integer(field) if type(field) is int else _ascii_json(field)
 
 

@@ -74,12 +74,12 @@ class Matrix:
     def word(self, contract: Contract, principal: Principal) -> Decision:
         """The table's answer for the principal and everybody it acts for: delegation only narrows."""
         version = self.version
-        links: list[Decision] = []
-        link: Principal | None = principal
+        word = _cell(contract, principal, requirement=self.requirement, version=version)
+        link = principal.on_behalf_of
         while link is not None:
-            links.append(_cell(contract, link, requirement=self.requirement, version=version))
+            word = strictest(word, _cell(contract, link, requirement=self.requirement, version=version))
             link = link.on_behalf_of
-        return strictest(*links)
+        return word
 
 
 def is_sound(answer: object) -> TypeGuard[Decision]:
@@ -134,7 +134,7 @@ def contract_word(
         return Deny(reasons=("tenant_not_allowed",), policy_version=version)
     if contract.approval is ApprovalMode.ALWAYS:
         return Ask(reasons=("contract_always_asks",), policy_version=version, requirement=requirement)
-    return Allow(reasons=(), policy_version=version)
+    return Allow(reasons=(), policy_version=version, requirement=requirement)
 
 
 def strictest(*decisions: Decision) -> Decision:

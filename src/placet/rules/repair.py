@@ -19,7 +19,7 @@ from placet.errors import InvalidArguments
 from placet.model.contract import Contract, Repair
 from placet.model.json import JsonObject, JsonValue
 from placet.rules.declared import Declared
-from placet.rules.decoding import DecodingLimits, Path, decode_object, encode_foreign
+from placet.rules.decoding import DecodingLimits, Path, decode_object, encode_foreign, wide_path_matches
 
 _WHITESPACE: Final = " \t\n\r"
 _FENCE: Final = "```"
@@ -109,7 +109,7 @@ class _Unwrapping:
         types = self._declared.types(schema)
         if "string" in types or types.isdisjoint(_CONTAINERS):
             return text
-        inside = _decoded(text, self._limits, wide=frozenset(_below(self._wide, path)))
+        inside = _decoded(text, self._limits, wide=_below(self._wide, path))
         if not isinstance(inside, dict if "array" not in types else list if "object" not in types else dict | list):
             return text
         self.has_undone = True
@@ -126,10 +126,7 @@ def _decoded(text: str, limits: DecodingLimits, *, wide: frozenset[Path]) -> Jso
     return members[_NAME] if len(members) == 1 else None  # a text such as `1,"a":2` is no value
 
 
-def _below(wide: frozenset[Path], path: Path) -> set[Path]:
+def _below(wide: frozenset[Path], path: Path) -> frozenset[Path]:
     """The wide fields inside this place, named from there."""
-    return {
-        pattern[len(path) :]
-        for pattern in wide
-        if len(pattern) >= len(path) and all(want in ("*", got) for want, got in zip(pattern, path, strict=False))
-    }
+    depth = len(path)
+    return frozenset(pattern[depth:] for pattern in wide if wide_path_matches(path, {pattern[:depth]}))

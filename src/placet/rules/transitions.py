@@ -6,7 +6,6 @@ write what these answer, so that every store keeps the same protocol. Source: DE
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from placet.model.effect import Effect, EffectState
@@ -21,7 +20,8 @@ from placet.model.ledger import (
     Settlement,
     Turn,
 )
-from placet.rules.lifecycle import late_word_counts, may_be_absent
+from placet.model.making import changed
+from placet.rules.lifecycle import late_word_counts, may_be_absent, taken_over_state
 
 
 def apply_claim(effect: Effect | None, claim: Claim, *, now: datetime) -> Claimed | Held:
@@ -88,7 +88,7 @@ def apply_turn(effect: Effect, turn: Turn, *, now: datetime) -> MoveAnswer:
     if effect.attempts >= turn.max_attempts:
         return NotMoved(effect=effect, reason="attempts_used_up")
     return Moved(
-        effect=replace(
+        effect=changed(
             effect,
             attempts=effect.attempts + 1,
             attempt=effect.attempt + 1,
@@ -111,22 +111,42 @@ def apply_settlement(effect: Effect, settlement: Settlement, *, now: datetime) -
         return Moved(effect=_settled(effect, settlement, state=EffectState.RECONCILED_COMMITTED, now=now))
     if effect.state is EffectState.UNKNOWN and settlement.state is EffectState.UNKNOWN:
         if not settlement.attempt_has_ended:
-            effect = replace(effect, ends_by_itself=False)
+            effect = changed(effect, ends_by_itself=False)
         elif effect.attempt_ended_at is None:
-            effect = replace(effect, attempt_ended_at=now)
+            effect = changed(effect, attempt_ended_at=now)
         return Moved(effect=effect, is_news=False)
     if effect.state is settlement.state or _is_late_word_again(effect, settlement):
         return Moved(effect=effect, is_news=False)
     return NotMoved(effect=effect, reason="already_settled")
 
 
+def apply_co_commit(effect: Effect, settlement: Settlement, *, now: datetime) -> MoveAnswer:
+    """dispatched → committed, in the transaction of the handler of the open attempt.
+
+    The transaction commits what the handler wrote together with this move. So unlike a settlement it is never a
+    repeat, and there is no late one: on a row that is not dispatched any more, none of it may commit.
+    """
+    if effect.fence != settlement.fence or effect.token != settlement.token:
+        return NotMoved(effect=effect, reason="taken_over")
+    if effect.state is not EffectState.DISPATCHED:
+        return NotMoved(effect=effect, reason="already_settled")
+    if effect.attempt != settlement.attempt:
+        return NotMoved(effect=effect, reason="other_attempt")
+    return Moved(effect=_settled(effect, settlement, state=EffectState.COMMITTED, now=now))
+
+
 def apply_take_over(effect: Effect, seen: Effect, *, now: datetime) -> MoveAnswer:
-    """dispatched → unknown, once the lease is over and nobody has moved the row since it was seen."""
+    """dispatched → unknown, once the lease is over and nobody has moved the row since it was seen.
+
+    A co-commit row that is still dispatched was not committed, and never will be from here on: its move is to
+    reconciled_absent.
+    """
     if effect.state is not EffectState.DISPATCHED or effect.fence != seen.fence or effect.attempt != seen.attempt:
         return NotMoved(effect=effect, reason="taken_over")
     if effect.lease_until > now:
         return NotMoved(effect=effect, reason="lease_renewed")
-    return Moved(effect=replace(effect, state=EffectState.UNKNOWN, reason="owner_lost", updated_at=now))
+    state = taken_over_state(effect)
+    return Moved(effect=changed(effect, state=state, reason="owner_lost", updated_at=now))
 
 
 def apply_reconciliation(effect: Effect, truth: Reconciliation, *, now: datetime) -> MoveAnswer:
@@ -142,7 +162,7 @@ def apply_reconciliation(effect: Effect, truth: Reconciliation, *, now: datetime
     ):
         return NotMoved(effect=effect, reason="too_early_for_absent")
     return Moved(
-        effect=replace(
+        effect=changed(
             effect,
             state=truth.state,
             reason=truth.reason,
@@ -161,7 +181,7 @@ def _is_late_word_again(effect: Effect, settlement: Settlement) -> bool:
 
 
 def _settled(effect: Effect, settlement: Settlement, *, state: EffectState, now: datetime) -> Effect:
-    return replace(
+    return changed(
         effect,
         state=state,
         reason=settlement.reason,

@@ -91,6 +91,12 @@ class RecordingMeter:
     def recovered(self, *, at_seconds: float) -> None:
         self.heard.append(("recovered", {"at_seconds": at_seconds}))
 
+    def effects_unknown_for(self, *, reason: str, count: int) -> None:
+        self.heard.append(("effects_unknown_for", {"reason": reason, "count": count}))
+
+    def heartbeat_failed(self) -> None:
+        self.heard.append(("heartbeat_failed", {}))
+
     def recovery_failed(self) -> None:
         self.heard.append(("recovery_failed", {}))
 

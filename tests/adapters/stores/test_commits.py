@@ -83,7 +83,7 @@ async def test_a_look_costs_none(place: Place) -> None:
 
         await gate.reconciler.recover()
         await gate.store.heartbeat(gate._path._dispatcher._owner, lease_seconds=1.0)
-        gate.verify_audit()
+        await gate.verify_audit()
 
         assert commits_in_log(place.store) == before
 

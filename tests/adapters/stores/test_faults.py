@@ -355,10 +355,10 @@ async def test_a_long_reader_delays_nobody(tmp_path: Path) -> None:
     async with a_gate(tmp_path) as (gate, _):
         await pay(gate, "o-0")
         events = gate.store.chained()
-        next(events)
+        await anext(events)
 
         assert type(await asyncio.wait_for(pay(gate, "o-1"), 5)) is Succeeded
-        assert len(list(events)) == 1  # what it began to read is what it reads
+        assert len([event async for event in events]) == 1  # what it began to read is what it reads
 
 
 # ---------------------------------------------------------------- syncs that fail
@@ -415,7 +415,7 @@ async def test_a_commit_whose_sync_failed_is_in_doubt_and_its_repeat_is_certain(
 
     assert isinstance(settled, Moved) and settled.effect.state is EffectState.COMMITTED
     assert disk.failed == 2
-    report = bootstrap.verify_audit(store, keys)
+    report = await bootstrap.verify_audit(store, keys)
     assert (report.breaks, report.events) == ((), 3)
     await store.close()
 
@@ -462,16 +462,16 @@ async def test_all_who_wait_for_one_commit_hear_of_its_doubt(tmp_path: Path, dis
 async def test_a_fault_nobody_planned_for_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys, store = open_store(tmp_path / "placet.db")
 
-    def broken(self: object, *anything: object) -> None:
+    def broken(self: object, *anything: object, **more: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(writer.Writer, "_run", broken)
+        patch.setattr(writer.Writer, "_run_all", broken)
         with pytest.raises(StoreInDoubt):
             await asyncio.wait_for(store.record((an_event(),)), 5)
 
     assert isinstance(await asyncio.wait_for(store.record((an_event(),)), 5), Recorded)
-    assert bootstrap.verify_audit(store, keys).breaks == ()
+    assert (await bootstrap.verify_audit(store, keys)).breaks == ()
     await store.close()
 
 
@@ -503,17 +503,17 @@ async def test_a_transaction_that_broke_keeps_no_other_process_from_writing(
         own._connection = Stubborn(own._connection)
         own._tables._connection = own._connection
 
-    def broken(self: object, *anything: object) -> None:
+    def broken(self: object, *anything: object, **more: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(writer.Writer, "_run", broken)
+        patch.setattr(writer.Writer, "_run_all", broken)
         with pytest.raises(StoreInDoubt):
             await asyncio.wait_for(store.record((an_event(),)), 5)
 
     assert isinstance(await asyncio.wait_for(other.record((an_event(),)), 5), Recorded)
     assert isinstance(await asyncio.wait_for(store.record((an_event(),)), 5), Recorded)
-    assert bootstrap.verify_audit(store, keys).breaks == ()
+    assert (await bootstrap.verify_audit(store, keys)).breaks == ()
     await asyncio.wait_for(store.close(), 5)
     await other.close()
 
@@ -527,7 +527,7 @@ async def test_one_callers_fault_is_not_anothers(tmp_path: Path) -> None:
     )
 
     assert [isinstance(answer, Recorded) for answer in answers] == [bool(n % 2) for n in range(32)]
-    assert bootstrap.verify_audit(store, keys).events == 17
+    assert (await bootstrap.verify_audit(store, keys)).events == 17
     await store.close()
 
 
@@ -550,7 +550,7 @@ async def test_a_caller_that_is_cancelled_has_its_commit_and_its_cancellation(tm
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert len(list(store.chained())) == 1
+    assert len([event async for event in store.chained()]) == 1
     await store.close()
 
 

@@ -19,6 +19,7 @@ from placet.errors import DecisionRefused, StoreCorrupt
 from placet.model.effect import BrokenEffect, EffectState
 from placet.model.outcome import AwaitingApproval, Outcome, Refused, Replayed, Succeeded
 from placet.rules.audit import verify_chains
+from tests.at_once import at_once, each_at_once
 from tests.kill_points.actors import AGENT, PERSON, Place, approve, open_gate, proposal
 
 pytestmark = pytest.mark.case("N03")
@@ -68,7 +69,7 @@ async def audited(place: Place) -> Place:
 def problems(place: Place, anchors: dict[str, tuple[int, str]] | None = None) -> list[str]:
     keys, store = open_existing_store(place.store)
     try:
-        return [found.problem for found in verify_audit(store, keys, anchors=anchors).breaks]
+        return [found.problem for found in at_once(verify_audit(store, keys, anchors=anchors)).breaks]
     except StoreCorrupt:
         return ["unreadable"]
     finally:
@@ -157,7 +158,7 @@ async def test_audit_history_shows(audited: Place, statements: list[str]) -> Non
 @pytest.mark.parametrize("gone", ["seal = 2", "1"], ids=["the last writer deleted", "everything deleted"])
 async def test_what_no_later_writer_remembers_shows_against_an_anchor_kept_outside(audited: Place, gone: str) -> None:
     _, store = open_existing_store(audited.store)
-    anchors = {head.writer: (head.sequence, head.link) for head in store.heads()}
+    anchors = {head.writer: (head.sequence, head.link) for head in await store.heads()}
     await store.close()
 
     tamper(audited, f"DELETE FROM audit_events WHERE {gone}", f"DELETE FROM audit_heads WHERE {gone}")
@@ -168,7 +169,7 @@ async def test_what_no_later_writer_remembers_shows_against_an_anchor_kept_outsi
 
 async def test_an_older_anchor_is_still_good(audited: Place) -> None:
     _, store = open_existing_store(audited.store)
-    anchors = {event.writer: (event.sequence, event.link) for event in store.chained() if event.sequence == 2}
+    anchors = {event.writer: (event.sequence, event.link) async for event in store.chained() if event.sequence == 2}
     await store.close()
 
     assert problems(audited, anchors) == []
@@ -181,11 +182,13 @@ async def test_what_others_write_while_the_audit_is_read_is_no_tampering(place: 
     async with open_gate(place) as gate, open_gate(place) as another:
         await ask(gate, "pay")
         keys, store = open_existing_store(place.store)
-        heads = store.heads()
+        heads = await store.heads()
         await ask(gate, "pay", order="o-2", call_id="call-2")
         await ask(another, "pay", order="o-3", call_id="call-3")
 
-        report = verify_chains(store.chained(), heads, ChainLinker(keys), later_heads=store.heads)
+        events = [event async for event in store.chained()]
+        later = await store.heads()
+        report = verify_chains(events, heads, ChainLinker(keys), later_heads=lambda: later)
         await store.close()
 
     assert (report.breaks, report.writers, report.events) == ((), 2, 6)
@@ -246,7 +249,7 @@ async def the_two(gate: Gate) -> tuple[str, str]:
 
 
 def told(gate: Gate, kind: str) -> int:
-    return sum(json.loads(event.body)["kind"] == kind for event in gate.store.chained())
+    return sum(json.loads(event.body)["kind"] == kind for event in each_at_once(gate.store.chained()))
 
 
 def assert_alarmed(gate: Gate, outcome: Outcome, place: Place) -> None:
@@ -437,7 +440,7 @@ async def test_an_altered_result_is_not_shown_and_nothing_runs_again(place: Plac
         sound = await ask(gate, "pay", order="o-2", call_id="call-4", amount=2)
         assert type(sound) is Replayed and sound.result_unavailable is None
         assert told(gate, "record_altered") == 1
-        assert gate.verify_audit().holds
+        assert (await gate.verify_audit()).holds
     assert set(place.remote.effects().values()) == {1}
 
 

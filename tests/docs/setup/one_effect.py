@@ -10,4 +10,4 @@ def note(text: str) -> dict[str, int]:
 
 writer = placet.Principal.agent("writer", tenant="acme", roles=("operator",), scopes=("notes.write",))
 opening = placet.open(tools=[note], store=placet.MEMORY)
-gate = opening.__enter__()._inner  # type: ignore[attr-defined]  # blocks show the asynchronous gate
+gate = opening.__enter__()

@@ -17,6 +17,7 @@ from datetime import datetime
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from placet.errors import KeyMaterialError
@@ -109,7 +110,7 @@ class KeyRing:
         self._set = keys
         self._newer = newer
         self._looking = threading.Lock()
-        self._derived: dict[tuple[str, str], bytes] = {}
+        self._begun: dict[str, dict[str, HMAC]] = {purpose.value: {} for purpose in KeyPurpose}
         self._ciphers: dict[str, AESGCM] = {}
 
     @property
@@ -152,29 +153,24 @@ class KeyRing:
     def mac(self, purpose: KeyPurpose, message: bytes, *, under: str | None = None) -> Mac:
         keys = self._set
         key_id = keys.current if under is None else under
-        key = self._key(keys, key_id, purpose)
-        if key is None or (under is not None and purpose is not KeyPurpose.AUDIT_FINGERPRINT):
+        value = self._mac(keys, key_id, purpose, message)
+        if value is None or (under is not None and purpose is not KeyPurpose.AUDIT_FINGERPRINT):
             raise KeyMaterialError("Only the current key signs.", code="key_not_usable")
-        return Mac(key_id=key_id, value=hmac.digest(key, message, "sha256").hex())
+        return Mac(key_id=key_id, value=value)
 
     def macs(self, purpose: KeyPurpose, message: bytes) -> tuple[Mac, ...]:
         keys = self._set
-        found = ((key_id, self._key(keys, key_id, purpose)) for key_id in (*keys.masters, *keys.retired))
-        return tuple(
-            Mac(key_id=key_id, value=hmac.digest(key, message, "sha256").hex())
-            for key_id, key in found
-            if key is not None
-        )
+        found = ((key_id, self._mac(keys, key_id, purpose, message)) for key_id in (*keys.masters, *keys.retired))
+        return tuple(Mac(key_id=key_id, value=value) for key_id, value in found if value is not None)
 
     def is_authentic(self, purpose: KeyPurpose, message: bytes, mac: Mac) -> bool:
         if type(mac) is not Mac or type(mac.value) is not str or type(mac.key_id) is not str:
             return False
         if purpose is KeyPurpose.APPROVAL or self.state_of(mac.key_id) is KeyState.UNKNOWN:
             self.refresh()  # authority ends when its key is retired, in running processes too
-        key = self._key(self._set, mac.key_id, purpose)
-        if key is None:
+        expected = self._mac(self._set, mac.key_id, purpose, message)
+        if expected is None:
             return False
-        expected = hmac.digest(key, message, "sha256").hex()
         return mac.value.isascii() and hmac.compare_digest(expected, mac.value)
 
     def seal(self, plaintext: bytes, *, bound_to: bytes) -> bytes:
@@ -201,13 +197,20 @@ class KeyRing:
             "Sealed data cannot be opened: it was altered, moved, or its key is gone.", code="seal_broken"
         )
 
-    def _key(self, keys: KeySet, key_id: str, purpose: KeyPurpose) -> bytes | None:
+    def _mac(self, keys: KeySet, key_id: str, purpose: KeyPurpose, message: bytes) -> str | None:
+        """The MAC of a message in hex; None if these keys have none for the purpose."""
         if key_id not in keys.masters and purpose not in KEPT_OF_RETIRED:
             return None  # asked before the cache, which may still hold what was retired
-        key = self._derived.get((key_id, purpose))
-        if key is None and (key := keys.derive(key_id, purpose)) is not None:
-            self._derived[key_id, purpose] = key
-        return key
+        begun_by_key = self._begun[purpose]
+        begun = begun_by_key.get(key_id)
+        if begun is None:
+            key = keys.derive(key_id, purpose)
+            if key is None:
+                return None
+            begun = begun_by_key[key_id] = HMAC(key, SHA256())
+        mac = begun.copy()  # a key's own part of the work is done once
+        mac.update(message)
+        return mac.finalize().hex()
 
     def _cipher(self, keys: KeySet, key_id: str) -> AESGCM:
         cipher = self._ciphers.get(key_id)

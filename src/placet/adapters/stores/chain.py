@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from placet.model.approval import Mac
-from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, UnchainedEvent
 from placet.model.identifiers import WriterId
 from placet.ports.keys import KeyPurpose, Keys, KeyState
-from placet.rules.audit import GENESIS, chain_message, check_event, event_body, head_message
+from placet.rules.audit import GENESIS, chain_message, check_event, event_body, head_message, unchained_message
 
 
 class ChainWriter:
@@ -33,11 +33,29 @@ class ChainWriter:
     def link(self, event: AuditEvent) -> ChainedEvent:
         """Check the event and give it the next place in the chain."""
         check_event(event)
+        return self.link_body(event_body(event))
+
+    def link_body(self, body: bytes) -> ChainedEvent:
+        """Give the next place to an event that was checked when its body was made."""
         sequence, previous = self._end
-        body = event_body(event)
         mac = self._keys.mac(KeyPurpose.AUDIT_CHAIN, chain_message(self.writer, sequence + 1, previous, body))
         self._end = (sequence + 1, mac.value)
         return ChainedEvent(writer=self.writer, sequence=sequence + 1, body=body, link=mac.value, key_id=mac.key_id)
+
+    def unchained(self, event: AuditEvent) -> tuple[bytes, Mac]:
+        """Check an event that another transaction writes, to be chained later: its body, and a MAC of its own."""
+        check_event(event)
+        body = event_body(event)
+        return body, self._keys.mac(KeyPurpose.AUDIT_CHAIN, unchained_message(body))
+
+    def is_ours(self, waiting: UnchainedEvent) -> bool:
+        """Whether somebody with the keys made the event that waits."""
+        return self._keys.is_authentic(KeyPurpose.AUDIT_CHAIN, unchained_message(waiting.body), waiting.mac)
+
+    @property
+    def key_id(self) -> str:
+        """The key that links now."""
+        return self._keys.current
 
     @property
     def end(self) -> tuple[int, str]:

@@ -7,16 +7,16 @@ statement per verb) must answer the same; the conformance suite holds it to that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from placet.errors import READ_GIVEN_UP, NotFound, StoreUnavailable
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
-from placet.model.audit import AuditEvent
+from placet.model.audit import AuditEvent, ChainTombstone
 from placet.model.effect import Effect, EffectState
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
@@ -41,9 +41,12 @@ from placet.model.ledger import (
     Turn,
     Voided,
     run_scope,
+    tool_scope,
 )
+from placet.model.retention import ALL_SCOPE, ChainCut, Grave, Hold, OldApproval, OldRun, Purge
 from placet.model.run import Run
-from placet.rules import transitions
+from placet.model.stopping import StopLeave, StopNote
+from placet.rules import retention, transitions
 from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
 
 
@@ -68,11 +71,23 @@ class Tables(Protocol):
     def stops(self) -> tuple[str, ...]: ...
     def add_stop(self, scope: str, at: datetime) -> None: ...
     def drop_stop(self, scope: str) -> None: ...
+    def stop_leave(self, scope: str) -> StopLeave | None: ...
+    def put_stop_note(self, scope: str, note: StopNote) -> None: ...
     def count_dispatched(self, scope: str) -> int: ...
     def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None: ...
     def close_read(self, place: Place) -> bool: ...
     def append(self, events: Iterable[AuditEvent]) -> Place: ...
     def put_key_check(self, check: Mac) -> None: ...
+    def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None: ...
+    def drop_run(self, tenant: str, run_id: RunId) -> None: ...
+    def drop_void(self, token: Token) -> None: ...
+    def holds(self) -> frozenset[str]: ...
+    def add_hold(self, hold: Hold) -> None: ...
+    def drop_hold(self, scope: str) -> None: ...
+    def chain_start(self, writer: WriterId) -> int: ...
+    def kept_until(self, writer: WriterId) -> int: ...
+    def link_at(self, writer: WriterId, sequence: int) -> str | None: ...
+    def cut(self, tombstone: ChainTombstone) -> None: ...
 
 
 # ---------------------------------------------------------------- ledger
@@ -87,14 +102,15 @@ def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
         return Voided()
     if scope := _stopped_scope(tables, command.tenant, command.tool, command.run_id):
         return Stopped(scope=scope)
-    if (refusal := _step_refusal(tables, command.step)) is not None:
+    run = tables.run(command.step.tenant, command.step.run_id)
+    if (refusal := _step_refusal(tables, command.step, run)) is not None:
         return refusal
     if command.spend is None and _is_closed(tables, command.step, command.tool):  # a person's leave is stronger
         return ToolClosed()
     spent = _spendable(tables, command, now) if command.spend is not None else None
     if command.spend is not None and spent is None:
         return NotUsable()
-    _count(tables, command.step, now)
+    _count(tables, command.step, run, now)
     events = list(command.events)
     if command.spend is not None and spent is not None:
         tables.change_approval(replace(spent, state=ApprovalState.SPENT, spent_at=now), was=spent)
@@ -141,6 +157,15 @@ def take_over(tables: Tables, seen: Effect, events: tuple[AuditEvent, ...], now:
     return _write(tables, transitions.apply_take_over(effect, seen, now=now), was=effect, events=events)
 
 
+def begin_probe(tables: Tables, seen: Effect, seconds: float, now: datetime) -> bool:
+    effect = _known(tables, seen.tenant, seen.operation_key)
+    is_same = effect.fence == seen.fence and effect.probes == seen.probes and effect.probe_after == seen.probe_after
+    if effect.state is not EffectState.UNKNOWN or not is_same:
+        return False
+    tables.change_effect(replace(effect, probe_after=now + timedelta(seconds=seconds)), was=effect)
+    return True
+
+
 def probed_in_vain(tables: Tables, seen: Effect, next_probe_seconds: float, now: datetime) -> None:
     effect = _known(tables, seen.tenant, seen.operation_key)
     if effect.state is EffectState.UNKNOWN and effect.fence == seen.fence:
@@ -173,12 +198,13 @@ def ask(
     events: tuple[AuditEvent, ...],
     now: datetime,
 ) -> Approval | RecordAnswer:
-    if (refusal := _step_refusal(tables, step)) is not None:
+    run = tables.run(step.tenant, step.run_id)
+    if (refusal := _step_refusal(tables, step, run)) is not None:
         return refusal
     if _is_closed(tables, step, question.tool):
         return ToolClosed()
     existing = tables.open_approval(same)
-    _count(tables, step, now)
+    _count(tables, step, run, now)
     if existing is not None:
         return existing
     approval = Approval(
@@ -231,12 +257,13 @@ def record(
     if step is not None:
         if starts_tool is not None and (scope := _stopped_scope(tables, step.tenant, starts_tool, step.run_id)):
             return Stopped(scope=scope)
-        if (refusal := _step_refusal(tables, step)) is not None:
+        run = tables.run(step.tenant, step.run_id)
+        if (refusal := _step_refusal(tables, step, run)) is not None:
             return refusal
         tool = starts_tool or denies_tool
         if tool is not None and _is_closed(tables, step, tool):
             return ToolClosed()
-        _count(tables, step, now())
+        _count(tables, step, run, now())
         if denies_tool is not None:
             tables.add_denial(step.tenant, step.run_id, denies_tool)
     if closes is not None and not tables.close_read(closes):
@@ -254,21 +281,115 @@ def close_lost_read(tables: Tables, lost: LostRead, event: AuditEvent) -> bool:
     return True
 
 
-def stop(tables: Tables, scope: str, events: tuple[AuditEvent, ...], now: datetime) -> int:
-    if scope not in tables.stops():
+def stop(
+    tables: Tables, scope: str, events: tuple[AuditEvent, ...], now: datetime, *, note: StopNote | None = None
+) -> int:
+    is_new = scope not in tables.stops()
+    if is_new:
         tables.add_stop(scope, now)
+    is_stronger = note is not None and note.leave is StopLeave.DEPLOYMENT
+    if note is not None and (is_new or (is_stronger and tables.stop_leave(scope) is StopLeave.TENANT)):
+        tables.put_stop_note(scope, note)
     tables.append(events)
     return tables.count_dispatched(scope)
 
 
-def resume(tables: Tables, scope: str, events: tuple[AuditEvent, ...]) -> None:
+def resume(tables: Tables, scope: str, events: tuple[AuditEvent, ...], leave: StopLeave) -> bool:
+    """A stop without a note is lifted with the strongest leave only: nobody knows what it was given with."""
+    if scope not in tables.stops():
+        return False
+    if leave is StopLeave.TENANT and tables.stop_leave(scope) is not StopLeave.TENANT:
+        return False
     tables.drop_stop(scope)
     tables.append(events)
+    return True
 
 
 def adopt_key(tables: Tables, check: Mac, events: tuple[AuditEvent, ...]) -> None:
     tables.put_key_check(check)
     tables.append(events)
+
+
+# ---------------------------------------------------------------- forgetting
+
+
+def purge(tables: Tables, command: Purge, now: datetime) -> bool:
+    """All of it, or nothing if any of it is not as it was seen, or a hold was set or lifted since."""
+    if tables.holds() != command.holds or ALL_SCOPE in command.holds:
+        return False
+    rests = [_rest(tables, grave, command.holds) for grave in command.graves]
+    if None in rests or not all(_may_go(tables, command, now)):
+        return False
+    for pair in rests:
+        if pair is not None:
+            tables.change_effect(pair[1], was=pair[0])
+    for run in command.runs:
+        tables.drop_run(run.tenant, run.run_id)
+    for approval in command.approvals:
+        tables.drop_approval(approval.tenant, approval.approval_id)
+    for token in command.tokens:
+        tables.drop_void(token)
+    if command.cut is not None:
+        tables.cut(command.cut.tombstone)
+    tables.append(command.events)
+    return True
+
+
+def _may_go(tables: Tables, command: Purge, now: datetime) -> Iterator[bool]:
+    for run in command.runs:
+        yield _is_idle(tables, run, command)
+    for approval in command.approvals:
+        yield _is_forgettable(tables, approval, command.holds, now)
+    if command.cut is not None:
+        yield _fits(tables, command.cut)
+
+
+def _rest(tables: Tables, grave: Grave, holds: frozenset[str]) -> tuple[Effect, Effect] | None:
+    effect = tables.effect(grave.tenant, grave.operation_key)
+    rest = retention.buried(effect, grave) if effect is not None else None
+    return None if effect is None or rest is None or retention.is_held(grave.tenant, holds) else (effect, rest)
+
+
+def _is_idle(tables: Tables, seen: OldRun, command: Purge) -> bool:
+    run = tables.run(seen.tenant, seen.run_id)
+    if run is None or run.steps != seen.steps or retention.is_held(seen.tenant, command.holds):
+        return False
+    return (run.stepped_at or run.opened_at) < command.idle_before
+
+
+def _is_forgettable(tables: Tables, seen: OldApproval, holds: frozenset[str], now: datetime) -> bool:
+    approval = tables.approval(seen.tenant, seen.approval_id)
+    if approval is None or retention.is_held(seen.tenant, holds):
+        return False
+    stands = approval.state is ApprovalState.DENIED and tables.run(seen.tenant, approval.question.run_id) is not None
+    return not stands and retention.may_be_forgotten(approval, now=now)
+
+
+def _fits(tables: Tables, cut: ChainCut) -> bool:
+    """Whether the chain begins where it was seen to, and keeps what somebody still needs, and its last event."""
+    tombstone = cut.tombstone
+    last = tombstone.first_kept - 1
+    return (
+        tables.chain_start(tombstone.writer) == cut.first_kept
+        and cut.first_kept <= last < tables.kept_until(tombstone.writer)
+        and tables.link_at(tombstone.writer, last) == tombstone.link
+    )
+
+
+def hold(tables: Tables, command: Hold, events: tuple[AuditEvent, ...]) -> bool:
+    if command.scope in tables.holds():
+        return False
+    tables.add_hold(command)
+    tables.append(events)
+    return True
+
+
+def lift(tables: Tables, scope: str, events: tuple[AuditEvent, ...]) -> bool:
+    if scope not in tables.holds():
+        return False
+    tables.drop_hold(scope)
+    tables.append(events)
+    return True
 
 
 # ---------------------------------------------------------------- within
@@ -311,8 +432,7 @@ def _spendable(tables: Tables, command: Claim, now: datetime) -> Approval | None
     return approval if is_usable else None
 
 
-def _step_refusal(tables: Tables, step: Step) -> OverBudget | NotYourRun | None:
-    run = tables.run(step.tenant, step.run_id)
+def _step_refusal(tables: Tables, step: Step, run: Run | None) -> OverBudget | NotYourRun | None:
     if run is None:
         return None
     if run.subject != step.subject:
@@ -324,14 +444,14 @@ def _is_closed(tables: Tables, step: Step, tool: str) -> bool:
     return tables.denials(step.tenant, step.run_id, tool) >= step.max_denials
 
 
-def _count(tables: Tables, step: Step, now: datetime) -> None:
+def _count(tables: Tables, step: Step, run: Run | None, now: datetime) -> None:
     if not tables.has_step(step):
-        tables.add_step(step, opened_at=now, is_first=tables.run(step.tenant, step.run_id) is None)
+        tables.add_step(step, opened_at=now, is_first=run is None)
 
 
 def _stopped_scope(tables: Tables, tenant: str, tool: str, run_id: RunId) -> str | None:
     scopes = tables.stops()
     if not scopes:
         return None
-    mine = {"all", f"tenant:{tenant}", f"tool:{tool}", run_scope(tenant, run_id)}
+    mine = {"all", f"tenant:{tenant}", f"tool:{tool}", tool_scope(tenant, tool), run_scope(tenant, run_id)}
     return next((scope for scope in scopes if scope in mine), None)

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.model.audit import ALARMS, AuditOutcome
 from placet.model.effect import EffectState
 from placet.rules.breaker import CircuitState
+from placet.rules.unknowns import UnknownReason
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge, Metric
@@ -34,6 +35,7 @@ STATES: Final = frozenset(state.value for state in EffectState)
 WITHOUT_ROOM: Final = frozenset(("capacity", "circuit_open", "too_many_running"))
 CUT_SHORT: Final = frozenset(("caller_left", "deadline", "died", "noise", "not_called"))
 ALARM_KINDS: Final = frozenset(kind.value for kind in ALARMS)
+UNKNOWN_REASONS: Final = frozenset(reason.value for reason in UnknownReason)
 BREAKER_STATES: Final = frozenset(state.value for state in CircuitState)
 SINKS: Final = frozenset(("log", "memory", "opentelemetry", "postgres", "webhook"))
 
@@ -48,7 +50,13 @@ _COUNTED_BY_TOOL: Final = {
     "breaker_changes": BREAKER_STATES,
 }
 _HELD_BY_TOOL: Final = ("strays", "calls_running", "breakers_open")
-_MEASURED: Final = ("approvals_pending", "effects_unknown", "effects_unknown_oldest", "recovery_last_round")
+_MEASURED: Final = (
+    "approvals_pending",
+    "effects_unknown",
+    "effects_unknown_oldest",
+    "effects_unknown_by_reason",
+    "recovery_last_round",
+)
 
 _registering = threading.Lock()
 
@@ -57,17 +65,26 @@ class PrometheusMeter:
     """Fulfils `ports.meter.Meter`; one costs about a microsecond per number.
 
     Meters on one registry share their collectors, each with its own set of tools and sinks. What they say of how things
-    are now in their own gates adds up; numbers of the store are those of whoever measured last.
+    are now in their own gates adds up. Numbers of one store are those of whoever measured it last; those of several
+    stores are put together: counts add up, the oldest age is the oldest, the last round that of the store whose is the
+    longest ago.
 
     Args:
         registry: where the collectors are registered, once.
+        store: which store the numbers are of; gates of one store say the same. It is on no page.
         tools: the registered tools' names; all others are `unknown`.
         sinks: further sinks' names; our own kinds are always known.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, *, tools: Collection[str] = (), sinks: Collection[str] = ()
+        self,
+        registry: CollectorRegistry,
+        *,
+        tools: Collection[str] = (),
+        sinks: Collection[str] = (),
+        store: Hashable = "",
     ) -> None:
+        self._store = store
         self._tools = _closed("tools", tools)
         self._sinks = SINKS | _closed("sinks", sinks)
         self._collectors = _collectors_of(registry)
@@ -142,6 +159,11 @@ class PrometheusMeter:
         self._measured("effects_unknown", number)
         self._measured("effects_unknown_oldest", age)
 
+    def effects_unknown_for(self, *, reason: str, count: int) -> None:
+        """Say how many effects are unknown for this reason now."""
+        known_reason, number = _one_of(UNKNOWN_REASONS, "reason", reason), _whole(count)
+        self._measured("effects_unknown_by_reason", number, label=known_reason)
+
     def recovered(self, *, at_seconds: float) -> None:
         """Say when, in seconds since 1970, a round of recovery ended without a fault."""
         instant = _seconds(at_seconds)
@@ -150,6 +172,10 @@ class PrometheusMeter:
     def recovery_failed(self) -> None:
         """Count one round of recovery that ended with a fault."""
         self._collectors["recovery_failures"].inc()
+
+    def heartbeat_failed(self) -> None:
+        """Count one sign of life that the store did not take."""
+        self._collectors["heartbeat_failures"].inc()
 
     def alarmed(self, *, kind: str) -> None:
         """Count one row that somebody altered."""
@@ -197,9 +223,9 @@ class PrometheusMeter:
         self._gauges[series].inc(signed)
         self._held[series] += signed
 
-    def _measured(self, collector: str, value: float) -> None:
+    def _measured(self, collector: str, value: float, *, label: str = "") -> None:
         if not self._is_closed:
-            self._collectors[collector].set(value, by=self)
+            self._collectors[collector].set(value, by=self, of=self._store, label=label)
 
     def _count(self, *series: str) -> None:
         self._counted[series]()
@@ -216,44 +242,71 @@ class PrometheusMeter:
 
 
 class _Measured:
-    """A gauge without labels that is on no page until somebody has measured it, nor after whoever did so last ended.
+    """A gauge that is on no page until somebody has measured it, nor after whoever did so last of its store has ended.
 
-    With several processes the page takes the newest number of any that lives, whether its gate is open or not.
+    Each store has its own number; the page has one for all of them. With several processes the page takes the newest
+    number of any that lives, whether its gate is open or not.
     """
 
-    def __init__(self, name: str, help_text: str) -> None:
+    def __init__(
+        self, name: str, help_text: str, together: Callable[[Iterable[float]], float], *, label_name: str = ""
+    ) -> None:
         self._name = name
         self._help_text = help_text
+        self._together = together
+        self._label_name = label_name
         self._lock = threading.Lock()
         self._gauge: Gauge | None = None
-        self._by: object = None
+        self._numbers: dict[str, dict[Hashable, float]] = {}
+        self._by: dict[Hashable, object] = {}
 
-    def set(self, value: float, *, by: object) -> None:
+    def set(self, value: float, *, by: object, of: Hashable, label: str) -> None:
         with self._lock:
-            if self._gauge is None:
-                self._gauge = self._made()
-            self._gauge.set(value)
-            self._by = by
+            self._by[of] = by
+            self._numbers.setdefault(label, {})[of] = value
+            self._show(label)
 
     def forget(self, by: object) -> None:
-        """Say nothing more, if it was this one who measured last."""
+        """Say nothing more of the stores that this one measured last."""
         with self._lock:
-            if self._by is by:
-                self._gauge = self._by = None
+            gone = {store for store, last in self._by.items() if last is by}
+            for store in gone:
+                del self._by[store]
+            if not self._by:
+                self._numbers.clear()
+                self._gauge = None
+                return
+            for label, numbers in list(self._numbers.items()):
+                for store in gone & numbers.keys():
+                    del numbers[store]
+                if numbers:
+                    self._show(label)
+                elif self._gauge is not None and label:
+                    del self._numbers[label]
+                    self._gauge.remove(label)
+
+    def _show(self, label: str) -> None:
+        if self._gauge is None:
+            self._gauge = self._made()
+        gauge = self._gauge.labels(label) if self._label_name else self._gauge
+        gauge.set(self._together(self._numbers[label].values()))
 
     def describe(self) -> Iterable[Metric]:
         from prometheus_client.core import GaugeMetricFamily
 
-        return (GaugeMetricFamily(self._name, self._help_text),)
+        return (GaugeMetricFamily(self._name, self._help_text, labels=self._labels()),)
 
     def collect(self) -> Iterable[Metric]:
         gauge = self._gauge
         return () if gauge is None else gauge.collect()
 
+    def _labels(self) -> tuple[str, ...]:
+        return (self._label_name,) if self._label_name else ()
+
     def _made(self) -> Gauge:
         from prometheus_client import Gauge
 
-        return Gauge(self._name, self._help_text, registry=None, multiprocess_mode="livemostrecent")
+        return Gauge(self._name, self._help_text, self._labels(), registry=None, multiprocess_mode="livemostrecent")
 
 
 def _collectors_of(registry: CollectorRegistry) -> dict[str, Any]:
@@ -273,8 +326,10 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
     from prometheus_client import Counter as CounterMetric
     from prometheus_client import Gauge, Histogram
 
-    def measured(name: str, help_text: str) -> _Measured:
-        collector = _Measured(name, help_text)
+    def measured(
+        name: str, help_text: str, together: Callable[[Iterable[float]], float] = sum, *, label_name: str = ""
+    ) -> _Measured:
+        collector = _Measured(name, help_text, together, label_name=label_name)
         registry.register(collector)
         return collector
 
@@ -317,12 +372,18 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
         "breakers_open": by_tool("placet_breakers_open", "Breakers that are open or half open."),
         "effects_unknown": measured("placet_effects_unknown", "Effects whose outcome is unknown."),
         "effects_unknown_oldest": measured(
-            "placet_effects_unknown_oldest_seconds", "Age of the oldest unknown effect."
+            "placet_effects_unknown_oldest_seconds", "Age of the oldest unknown effect.", max
+        ),
+        "effects_unknown_by_reason": measured(
+            "placet_effects_unknown_by_reason",
+            "Effects whose outcome is unknown, by why nothing has settled them.",
+            label_name="reason",
         ),
         "recovery_last_round": measured(
-            "placet_recovery_last_round_timestamp_seconds", "When a round of recovery last ended without a fault."
+            "placet_recovery_last_round_timestamp_seconds", "When a round of recovery last ended without a fault.", min
         ),
         "recovery_failures": counter("placet_recovery_failures_total", "Rounds of recovery that ended with a fault."),
+        "heartbeat_failures": counter("placet_heartbeat_failures_total", "Signs of life that the store did not take."),
         "alarms": counter("placet_alarms_total", "Rows found altered.", "kind"),
         "sink_failures": counter("placet_sink_failures_total", "Events a sink did not take.", "sink"),
     }

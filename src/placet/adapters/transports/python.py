@@ -54,7 +54,7 @@ class PythonTransport:
         except BaseException:  # the stored call no longer fits the code of its contract; nothing was called
             return Unsent()
         is_thread = call.contract.isolation is Isolation.THREAD
-        running = _in_thread(tool, keywords) if is_thread else asyncio.ensure_future(_in_loop(tool, keywords))
+        running = _in_thread(tool, keywords) if is_thread else _in_task(tool, keywords)
         try:
             await one_turn()  # enough for a coroutine that waits for nothing, and much cheaper than a timer
             if not running.done():
@@ -156,6 +156,10 @@ class PythonTransport:
     def _count_stray(self, name: str, change: int) -> None:
         self._strays[name] += change
         self._meter.strays(tool=name, change=change)
+
+
+def _in_task(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
+    return asyncio.get_running_loop().create_task(_in_loop(tool, keywords))
 
 
 async def _in_loop(tool: Tool, keywords: dict[str, Any]) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from itertools import chain
@@ -18,7 +18,6 @@ from placet.bootstrap import (
     audit_export,
     check_export,
     events_of_operation,
-    key_path,
     open_existing_store,
     verify_audit,
 )
@@ -31,7 +30,7 @@ from placet.cli.settings import Settings
 from placet.cli.streams import put_lines
 from placet.cli.table import COMMANDS, Exit
 from placet.errors import InvalidArguments
-from placet.model.audit import ChainedEvent, ChainHead
+from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone
 from placet.rules.audit import ChainReport
 from placet.rules.decoding import DecodingLimits, decode_object
 from placet.rules.exports import ExportReport, is_like_ours, lines_of
@@ -42,6 +41,7 @@ _verbs = COMMANDS["audit"].verbs
 _LINK = re.compile(r"[0-9a-f]{64}")
 _ANCHOR_LIMITS = DecodingLimits(max_bytes=64 * 1024 * 1024, max_members=4_000_000)
 _HEADS_SHOWN = 20
+_CUTS_SHOWN = 20
 _HOW_TO_EXPORT = "Write one: placet audit export --out FILE"
 _HOW_TO_ANCHOR = "While the audit holds, make one: placet audit verify --print-anchor > anchor.json"
 _NO_MANIFEST = ([(1, "line_unreadable")], [(1, "not_an_export")])
@@ -93,8 +93,8 @@ async def _newest(settings: Settings, tenant: str, count: int, operation: str | 
     keys, store = open_existing_store(settings.store, key=settings.key)
     try:
         if operation is None:
-            return list(store.chained(tenant=tenant, newest=count))
-        return list(events_of_operation(store, keys, tenant=tenant, operation_key=operation, newest=count))
+            return [event async for event in store.chained(tenant=tenant, newest=count)]
+        return list(await events_of_operation(store, keys, tenant=tenant, operation_key=operation, newest=count))
     finally:
         await store.close()
 
@@ -167,9 +167,10 @@ def verify(
                 ("events", str(report.events)),
                 ("writers", str(report.writers)),
                 ("unpaired", str(report.unpaired)),
-                ("anchor", None if anchors is None else f"{len(anchors)} heads held against it"),
+                ("anchor", None if anchors is None else f"{len(anchors)} heads held against it{_within(report)}"),
             ]
         )
+        _show_cuts(screen, report.cuts)
         for each in report.breaks:
             screen.line(f"break  {shown(each.writer)}  {each.sequence}  {each.problem}")
         if with_heads:
@@ -187,8 +188,34 @@ def verify(
     return Exit.OK
 
 
+def _within(report: ChainReport) -> str:
+    return f", {report.passed_over} places within what was cut" if report.passed_over else ""
+
+
+def _show_cuts(screen: Screen, cuts: Sequence[ChainTombstone]) -> None:
+    """What was removed on purpose, and on whose word."""
+    for cut in cuts[:_CUTS_SHOWN]:
+        when = screen.instant(cut.cut_at)
+        screen.line(f"begins at  {cut.first_kept}  {shown(cut.writer)}  cut by {shown(cut.cut_by)} at {when}")
+    if len(cuts) > _CUTS_SHOWN:
+        screen.talk(f"... and {len(cuts) - _CUTS_SHOWN} more chains that were cut")
+
+
+def _cuts_data(cuts: Sequence[ChainTombstone]) -> list[dict[str, Any]]:
+    return [
+        {
+            "writer": cut.writer,
+            "first_kept": cut.first_kept,
+            "removed": cut.removed,
+            "cut_by": cut.cut_by,
+            "cut_at": instant_data(cut.cut_at),
+        }
+        for cut in cuts
+    ]
+
+
 def _verify_export(session: Session, said: str, anchors: Anchors | None) -> Exit:
-    key = session.settings.key or key_path(session.settings.store)
+    key = session.settings.key_file
     with _export_file(said) as file:
         lines = lines_of(file)
         first = next(lines, b"")
@@ -210,6 +237,7 @@ def _verify_export(session: Session, said: str, anchors: Anchors | None) -> Exit
                 ("anchor", None if anchors is None else _anchor_words(anchors, report)),
             ]
         )
+        _show_cuts(screen, report.cuts)
         for fault in report.faults:
             place = "" if fault.writer is None else f"  {shown(fault.writer)}  {fault.sequence}"
             screen.line(f"line {fault.line}  {fault.problem}{place}")
@@ -264,6 +292,7 @@ def _export_data(report: ExportReport) -> dict[str, Any]:
         "writers": report.heads,
         "unpaired": report.unpaired,
         "unseen_anchors": report.unseen_anchors,
+        "cuts": _cuts_data(report.cuts),
         "complete_by": "chains" if report.tenant is None else "word_of_exporter",
         "faults": [
             {"line": each.line, "problem": each.problem, "writer": each.writer, "sequence": each.sequence}
@@ -333,15 +362,21 @@ async def _exported(settings: Settings, tenant: str | None, out: Path | None) ->
     """How many events were told."""
     keys, store = open_existing_store(settings.store, key=settings.key)
     try:
-        with audit_export(store, keys, tenant=tenant) as lines:
-            manifest = next(lines)
+        async with audit_export(store, keys, tenant=tenant) as lines:
+            manifest = await anext(lines)
             if out is None:
-                put_lines(chain((manifest,), lines))
+                await put_lines(_with_first(manifest, lines))
             else:
-                write_new_file(out, chain((manifest,), lines))
+                await write_new_file(out, _with_first(manifest, lines))
         return int(json.loads(manifest)["events"])
     finally:
         await store.close()
+
+
+async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for line in lines:
+        yield line
 
 
 # ---------------------------------------------------------------- verifying the store
@@ -350,7 +385,7 @@ async def _exported(settings: Settings, tenant: str | None, out: Path | None) ->
 async def _verified(settings: Settings, anchors: Anchors | None) -> tuple[ChainReport, tuple[ChainHead, ...], datetime]:
     keys, store = open_existing_store(settings.store, key=settings.key)
     try:
-        return verify_audit(store, keys, anchors=anchors), store.heads(), await store.now()
+        return await verify_audit(store, keys, anchors=anchors), await store.heads(), await store.now()
     finally:
         await store.close()
 
@@ -361,6 +396,8 @@ def _report_data(report: ChainReport, heads: tuple[ChainHead, ...]) -> dict[str,
         "events": report.events,
         "writers": report.writers,
         "unpaired": report.unpaired,
+        "cuts": _cuts_data(report.cuts),
+        "passed_over": report.passed_over,
         "breaks": [{"writer": b.writer, "sequence": b.sequence, "problem": b.problem} for b in report.breaks],
         "heads": _heads_data(heads),
     }

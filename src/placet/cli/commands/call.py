@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
 from placet.cli.failing import UsageProblem, exit_of_outcome
 from placet.cli.project import agent, checked, finish, load_tools, open_project, require_store
 from placet.cli.proposing import read_argument_text, read_proposals
@@ -35,6 +36,7 @@ from placet.model.principal import Principal, is_identity
 from placet.rules.proposals import audit_substitutes, is_call_id
 
 if TYPE_CHECKING:
+    from placet.engine.gate import Gate
     from placet.rules.contracts import Tool
 
 app = new_app("call")
@@ -58,6 +60,10 @@ _Idempotency = Annotated[
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what policy would; nothing runs or is recorded.")]
 _Stop = Annotated[bool, typer.Option("--stop-on-failure", help="With --file: after the first failure, run no more.")]
+_Drain = Annotated[
+    float,
+    typer.Option("--drain-seconds", metavar="SECONDS", help="How long what runs may take to end after SIGTERM."),
+]
 
 
 @app.command(epilog=epilog())
@@ -72,11 +78,13 @@ def call(
     idempotency_key: _Idempotency = None,
     dry_run: _DryRun = False,
     stop_on_failure: _Stop = False,
+    drain: _Drain = DRAIN_SECONDS,
 ) -> Exit:
     """Put one proposal (--tool), or a file of them (--file), through the gate.
 
     The proposals are those of [agent] in placet.toml. A call that waits for approval ends with 5: ask again, with the
     same --run, after the decision. A file ends with the worst of its calls: 7, 1, 8, 3, 6, 5, 0.
+    SIGTERM lets what runs end within --drain-seconds, and begins nothing more; what has not ended then ends with 7.
     """
     if (tool is None) == (file is None):
         raise UsageProblem("Say either --tool NAME or --file FILE")
@@ -87,6 +95,7 @@ def call(
             "--file needs --run ID", hint="Under the same --run, a file can be sent again without acting twice."
         )
     _check_ids(run, call_id, idempotency_key)
+    limit = drain_seconds(drain)
     settings = session.settings
     principal = agent(settings)
     tools = load_tools(settings)
@@ -108,7 +117,7 @@ def call(
     if dry_run:
         return asking.explain()
     require_store(settings)
-    return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure)
+    return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure, drain_seconds=limit)
 
 
 def _warn_of_lines(screen: Screen, unsound: Sequence[int]) -> None:
@@ -150,10 +159,10 @@ class _Asking:
 
     # ------------------------------------------------------------ for real
 
-    def submit(self, *, idempotency_key: str | None, stop_on_failure: bool) -> Exit:
+    def submit(self, *, idempotency_key: str | None, stop_on_failure: bool, drain_seconds: float) -> Exit:
         self._screen.talk(self._names())
         try:
-            outcomes = finish(self._submitted(idempotency_key, stop_on_failure=stop_on_failure))
+            outcomes = finish(self._drained(idempotency_key, drain_seconds, stop_on_failure=stop_on_failure))
         except KeyboardInterrupt:
             self._warn_of_cut()
             raise
@@ -186,15 +195,27 @@ class _Asking:
     def _names(self) -> str:
         return f"run {shown(self._run)}" + (f", call {shown(self._batch[0]['call_id'])}" if self._is_single else "")
 
-    async def _submitted(self, idempotency_key: str | None, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
-        principal, run = self._principal, self._run
+    async def _drained(
+        self, idempotency_key: str | None, drain_seconds: float, *, stop_on_failure: bool
+    ) -> tuple[Outcome, ...]:
         async with open_project(self._session.settings, self._tools) as gate:
-            if self._is_single:
-                proposal = self._batch[0]
-                return (await gate.submit(proposal, principal=principal, run=run, idempotency_key=idempotency_key),)
-            if stop_on_failure:
-                return await gate.submit_until_failure(self._batch, principal=principal, run=run)
-            return await gate.submit_all(self._batch, principal=principal, run=run)
+
+            async def drain() -> bool:
+                return (await gate.drain(drain_seconds)).left == 0
+
+            with draining(drain, when_left=self._warn_of_cut, code=Exit.UNKNOWN):
+                return await self._submitted(gate, idempotency_key, stop_on_failure=stop_on_failure)
+
+    async def _submitted(
+        self, gate: Gate, idempotency_key: str | None, *, stop_on_failure: bool
+    ) -> tuple[Outcome, ...]:
+        principal, run = self._principal, self._run
+        if self._is_single:
+            proposal = self._batch[0]
+            return (await gate.submit(proposal, principal=principal, run=run, idempotency_key=idempotency_key),)
+        if stop_on_failure:
+            return await gate.submit_until_failure(self._batch, principal=principal, run=run)
+        return await gate.submit_all(self._batch, principal=principal, run=run)
 
     def _show(self, outcomes: Sequence[Outcome]) -> None:
         if self._is_single:

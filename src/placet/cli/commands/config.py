@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from placet.bootstrap import key_path
+from placet.bootstrap import is_address, shown_store
+from placet.cli.ages import age_text
 from placet.cli.screen import shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.settings import FILE_NAME, VARIABLES, Origin, Settings, unknown_variables
 from placet.cli.table import COMMANDS, Exit
 from placet.model.principal import Principal
+from placet.model.retention import Retention
 
 app = new_app("config")
 _verbs = COMMANDS["config"].verbs
@@ -61,14 +63,14 @@ def show_config(
 
 
 def _settings(settings: Settings) -> tuple[_Setting, ...]:
-    key = settings.key or key_path(settings.store)
     values: dict[str, str | dict[str, Any] | None] = {
         "config": None if settings.file is None else str(settings.file),
-        "store": str(settings.store),
-        "key": str(key),
+        "store": shown_store(settings.store),
+        "key": None if settings.key is None and is_address(settings.store) else str(settings.key_file),
         "tools": settings.tools,
         "agent": None if settings.agent is None else _principal(settings.agent),
         "people": {name: _principal(each) for name, each in settings.people.items()} or None,
+        "retention": _ages(settings.retention),
     }
     return tuple(
         _Setting(name=name, value=value, origin=settings.origins[name], told=_told(name, value, settings))
@@ -90,6 +92,12 @@ def _told(name: str, value: object, settings: Settings) -> str:
             if name == "key":
                 return "default, beside the store"
             return "default" if value is not None else "nobody"
+
+
+def _ages(retention: Retention) -> str | None:
+    """As the project file says them; None where everything is kept for ever."""
+    ages = {"operations": retention.seconds, "audit": retention.audit_seconds}
+    return ", ".join(f"{name} {age_text(age)}" for name, age in ages.items() if age is not None) or None
 
 
 def _principal(principal: Principal) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import typer
 
 from placet.cli.failing import UsageProblem, scope_hint
 from placet.cli.project import checked, finish, is_text, load_tools, open_project, person, require_store
+from placet.cli.queue import show_broken, show_queue
 from placet.cli.screen import Column, instant_data, shown_key
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
@@ -56,9 +57,21 @@ def list_effects(
         list[str] | None, typer.Option("--state", metavar="STATE", help="unknown, committed, ...; repeatable.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest change first.")] = 100,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="The queue for people: what is unknown, longest first, and why.")
+    ] = False,
+    broken: Annotated[
+        bool, typer.Option("--broken", help="Rows that cannot be read any more; reads every row, which takes time.")
+    ] = False,
 ) -> Exit:
+    if sum((unknown, broken, bool(state))) > 1:
+        raise UsageProblem("--state, --unknown and --broken are three different lists")
     states = _states(state)
     by = _person(session)
+    if unknown:
+        return show_queue(session, by, limit)
+    if broken:
+        return show_broken(session, by, limit)
     seen = finish(_listed(session, by, states, limit))
     session.screen.listing(
         "effects",
@@ -143,8 +156,9 @@ async def _listed(session: Session, by: Principal, states: tuple[EffectState, ..
     async with open_project(session.settings, ()) as gate:
         now = await gate.store.now()
         found = await gate.reconciler.effects(by=by, states=states, limit=limit)
-        for broken in await gate.reconciler.broken_effects(by=by, limit=limit):
+        for broken in await gate.reconciler.broken_among(by=by, states=states, limit=limit):
             session.screen.warn(f"A row cannot be read, somebody changed it by hand: {shown_key(broken.operation_key)}")
+            session.screen.warn("  next: placet effects list --broken finds all of them")
         return [_seen(gate, effect, now) for effect in found]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from placet.bootstrap import key_path, open_store
+from placet.bootstrap import is_made, key_path, open_store, shown_store
 from placet.cli.failing import ConfigProblem, NotListed, UsageProblem
 from placet.cli.project import finish, user_name
 from placet.cli.screen import Screen, shown
@@ -60,19 +60,20 @@ def init(
         if folder != ".":
             raise UsageProblem("--store-only makes the store that the settings name; it takes no DIR")
         settings = session.settings
-        store, key = settings.store, settings.key or key_path(settings.store)
-        _refuse_existing([store])
-        made = [path for path in (store, key) if not path.exists()]
+        store, key = settings.store, settings.key_file
+        _refuse_existing_store(store)
+        made = [str(path) for path in (key,) if not path.exists()]
         _make_store(store, settings.key)
+        made.insert(0, shown_store(store))
     else:
         target = Path(folder).absolute()
-        made = _make_project(target)
+        made = [str(path) for path in _make_project(target)]
         _next_steps(session.screen, target)
     if session.screen.is_text:
         for path in made:
             session.screen.line(f"made  {shown(path)}")
     else:
-        session.screen.document("init/1", {"made": [str(path) for path in made]})
+        session.screen.document("init/1", {"made": made})
     return Exit.OK
 
 
@@ -113,7 +114,18 @@ def _refuse_existing(paths: list[Path]) -> None:
         )
 
 
-def _make_store(store: Path, key: Path | None) -> None:
+def _refuse_existing_store(store: str | Path) -> None:
+    if isinstance(store, Path):
+        _refuse_existing([store])
+    elif is_made(store):
+        raise ConfigProblem(
+            f"Nothing was made, because there is a store: {shown_store(store)}",
+            code="exists",
+            hint="Name another database, or another schema with placet_schema= in the address.",
+        )
+
+
+def _make_store(store: str | Path, key: Path | None) -> None:
     async def opened() -> None:
         _, made = open_store(store, key=key)
         await made.close()

@@ -6,12 +6,11 @@ Whoever can write the key file can change it by hand, so no scope is asked for; 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from placet.bootstrap import key_path, open_custody
+from placet.bootstrap import open_custody
 from placet.cli.failing import UsageProblem
 from placet.cli.project import finish, require_store, user_name
 from placet.cli.screen import Column, instant_data, shown
@@ -121,7 +120,7 @@ def _report_rotation(session: Session, done: Rotation) -> None:
         screen.line(f"old  {shown(done.previous)}")
     if done.was_finished:
         screen.talk("An earlier rotation was interrupted before it was on record; it is now. No other key was made.")
-    key: Path = session.settings.key or key_path(session.settings.store)
+    key = session.settings.key_file
     screen.talk(f"Back up {shown(key)} now: with an older copy the store stays closed.")
 
 

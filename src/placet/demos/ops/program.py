@@ -182,7 +182,7 @@ async def _played(stage: _Stage) -> _Ending:
                 )
                 await told(scene)
                 found = await _verified(scene)
-                leaks = found_leaks(planted, _in_memory(scene))
+                leaks = found_leaks(planted, await _in_memory(scene))
                 leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
         (gate_folder / "metrics.txt").write_bytes(generate_latest(metrics))
         leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
@@ -230,9 +230,9 @@ def _incident_with(planted: Canaries) -> Incident:
     return incident
 
 
-def _in_memory(scene: Scene) -> Iterator[tuple[str, bytes]]:
-    yield "the audit's events", b"\n".join(event.body for event in scene.gate.store.chained())
-    yield "sentences to agents", "\n".join(scene.said).encode()
+async def _in_memory(scene: Scene) -> list[tuple[str, bytes]]:
+    events = [event.body async for event in scene.gate.store.chained()]
+    return [("the audit's events", b"\n".join(events)), ("sentences to agents", "\n".join(scene.said).encode())]
 
 
 @contextlib.contextmanager

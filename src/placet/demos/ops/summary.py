@@ -45,13 +45,13 @@ class Numbers:
 
 async def numbers(scene: Scene) -> Numbers:
     """Read them, while the gate is open."""
-    events = [json.loads(event.body) for event in scene.gate.store.chained()]
+    events = [json.loads(event.body) async for event in scene.gate.store.chained()]
     ended = [event for event in events if event["kind"] == "completed"]
     first = [event for event in ended if event["attempt"] == 1]
     outcomes = Counter(event["outcome"] for event in first)
     kinds = Counter(event["kind"] for event in events)
     effects = await scene.gate.reconciler.effects(by=person(scene.approver.name))
-    report = scene.gate.verify_audit()
+    report = await scene.gate.verify_audit()
     return Numbers(
         calls=len(first),
         attempts=len(ended),

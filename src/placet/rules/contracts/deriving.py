@@ -62,6 +62,7 @@ def tool(
     max_result_bytes: int = 65_536,
     generic_executor: str | None = None,
     repair: tuple[Repair | str, ...] = (),
+    retention_seconds: float | None = None,
     isolation: Isolation | str | None = None,
 ) -> Callable[[Handler], Tool]:
     """Make a tool of a typed function.
@@ -82,6 +83,8 @@ def tool(
         generic_executor: the written reason for letting in a shell-, SQL- or URL-like tool; it is audited.
         repair: wrapping that is undone, one step of it, where arguments are refused as they stand: `double_encoded`,
             `code_fence`. The audit says so of each such call. Not at risk high or critical.
+        retention_seconds: how long after its end an operation's arguments, result and external reference are kept, a
+            day or more; its key and digests stay. None leaves it to whoever runs the deployment.
         isolation: `"process"` runs either kind of function in a process of its own, which is killed at its deadline;
             it has to stand at the top level of an importable module.
 
@@ -111,6 +114,7 @@ def tool(
         max_result_bytes=max_result_bytes,
         generic_executor=generic_executor,
         repair=repair,
+        retention_seconds=retention_seconds,
     )
 
     def derive(function: Handler) -> Tool:

@@ -49,6 +49,8 @@ def contract_digest(contract: Contract) -> Digest:
     }
     if contract.repair:  # else the digest is what it was before contracts could say so
         form["repair"] = list[JsonValue](sorted(each.value for each in contract.repair))
+    if contract.remote.co_commits:
+        form["co_commits"] = True
     if contract.open_members:
         form["open_members"] = list[JsonValue](sorted(contract.open_members))
     if contract.open_result_members:

@@ -68,6 +68,7 @@ def tool_from_schema(
     max_depth: int = LIMITS.max_depth,
     generic_executor: str | None = None,
     repair: tuple[Repair | str, ...] = (),
+    retention_seconds: float | None = None,
     isolation: Isolation | str | None = None,
     open_members: tuple[str, ...] = (),
     open_result_members: tuple[str, ...] = (),
@@ -116,6 +117,7 @@ def tool_from_schema(
         max_result_bytes=max_result_bytes,
         generic_executor=generic_executor,
         repair=repair,
+        retention_seconds=retention_seconds,
     )
     options = Options(name=name)
     options.refuse_incomplete(given)

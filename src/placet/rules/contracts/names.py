@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 _SERVER_WORDS: Final = (
@@ -60,13 +61,21 @@ _MEANINGLESS: Final = (
 _ADDRESSES: Final = ("https://zqxj.example/wvk", "http://wvk.test/zqxj?q=1", "ftp://zqxj.example/wvk")
 _NO_ADDRESSES: Final = ("zqxj", "zqxj wvk", "/zqxj/wvk", "zqxj.wvk", "7")
 
+_LONGEST_REMEMBERED: Final = 64
+
 Fits = Callable[[str], bool]
 
 
 def is_server_name(name: str) -> bool:
     """Whether only the server may say it, however it is written."""
-    bare = _bare(name)
-    return bare in SERVER_NAMES or bare.removeprefix("x") in SERVER_NAMES
+    return _is_known_server_name(name) if len(name) <= _LONGEST_REMEMBERED else _is_server_name(name)
+
+
+def _is_server_name(name: str) -> bool:
+    return _bare(name).removeprefix("x") in SERVER_NAMES
+
+
+_is_known_server_name = lru_cache(maxsize=1024)(_is_server_name)  # a contract's names come with every call
 
 
 def is_generic_tool(name: str) -> bool:
@@ -89,7 +98,7 @@ def names_server_name(fits: Fits) -> bool:
 
 def names_generic_member(fits: Fits) -> bool:
     """Whether a pattern of names is there for one that marks a generic executor."""
-    words = (tuple(name.split("_")) for name in (*GENERIC_FIELDS, *GENERIC_FIELD_PARTS))
+    words = (name.split("_") for name in (*GENERIC_FIELDS, *GENERIC_FIELD_PARTS))
     return _is_there_for(fits, (each for several in words for each in _spellings(several)))
 
 
@@ -116,12 +125,12 @@ def _alike(name: str) -> Iterator[str]:
     yield from (_MEANINGLESS[0] + name[-length:] for length in range(1, min(short, 4) + 1))
 
 
-def _spellings(words: tuple[str, ...]) -> Iterator[str]:
-    for prefix in ((), ("x",)):
+def _spellings(words: Sequence[str]) -> Iterator[str]:
+    for several in (words, ("x", *words)):
         for joiner in ("", "_", "-"):
-            joined = joiner.join((*prefix, *words))
-            yield from (joined, joined.upper(), joiner.join(word.capitalize() for word in (*prefix, *words)))
-        yield "".join((*prefix, *words)[:1]) + "".join(word.capitalize() for word in (*prefix, *words)[1:])
+            joined = joiner.join(several)
+            yield from (joined, joined.upper(), joiner.join(map(str.capitalize, several)))
+        yield several[0] + "".join(map(str.capitalize, several[1:]))
     yield "X-" + "-".join(word.upper() if word == "id" else word.capitalize() for word in words)
     yield words[0] + "".join(word.upper() if word == "id" else word.capitalize() for word in words[1:])
 

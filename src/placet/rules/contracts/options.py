@@ -28,6 +28,7 @@ from placet.model.exact import is_function, is_seconds, is_whole, items_of, memb
 from placet.model.identifiers import Digest
 from placet.model.json import JsonObject
 from placet.model.principal import is_identity
+from placet.model.retention import is_retention
 from placet.rules.contracts.digest import contract_digest
 from placet.rules.contracts.limits import LIMITS, MAX_RESULT_BYTES
 from placet.rules.decoding import LONE_SURROGATE, Path
@@ -83,6 +84,7 @@ class Given:
     max_result_bytes: int
     generic_executor: str | None
     repair: tuple[Repair | str, ...] = ()
+    retention_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,12 +194,23 @@ class Options:
             generic_executor_reason=given.generic_executor,
             digest=Digest(""),
             repair=self.repair(given),
+            retention_seconds=self.retention(given.retention_seconds),
         )
+        if contract.remote.co_commits:
+            self._refuse_unfit_co_commit(contract)
         try:
             return replace(contract, digest=contract_digest(contract))
         except InvalidArguments as error:
             reason = error.reason.replace("_", " ")
         raise self.refuse(f"its contract has no canonical form ({reason})")
+
+    def _refuse_unfit_co_commit(self, contract: Contract) -> None:
+        if contract.remote != Remote(co_commits=True):
+            raise self.refuse("remote.co_commits says that there is no remote, so remote says nothing else")
+        if not contract.effect_class.is_write:
+            raise self.refuse("remote.co_commits is for writes")
+        if contract.isolation is Isolation.PROCESS:
+            raise self.refuse("a handler in a process of its own has no transaction of the gate to co-commit in")
 
     def _description(self, given: Given, shape: Shape) -> str:
         written = None if given.description is None else self.text(given.description, "description")
@@ -237,6 +250,8 @@ class Options:
             raise self.refuse("remote is a Remote")
         if type(remote.honours_key) is not bool or type(remote.refuses_late) is not bool:
             raise self.refuse("remote.honours_key and remote.refuses_late are True or False")
+        if type(remote.co_commits) is not bool:
+            raise self.refuse("remote.co_commits is True or False")
         for what in ("key_retention_seconds", "arrival_bound_seconds"):
             seconds = getattr(remote, what)
             if seconds is not None:
@@ -274,6 +289,11 @@ class Options:
         if kinds and self.choice(Risk, _else(given.risk, Risk.LOW), "risk") in (Risk.HIGH, Risk.CRITICAL):
             raise self.refuse("at risk high or critical nothing is repaired; what was proposed is run or refused")
         return kinds
+
+    def retention(self, seconds: float | None) -> float | None:
+        if seconds is not None and not is_retention(seconds):
+            raise self.refuse("retention_seconds is a finite number of seconds, of one day or more")
+        return None if seconds is None else float(seconds)
 
     def known(self, fields: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
         found = items_of(fields)

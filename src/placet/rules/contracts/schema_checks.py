@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from placet.errors import InvalidArguments
@@ -19,7 +20,7 @@ from placet.rules.contracts.limits import argument_limits
 from placet.rules.contracts.schema_bounds import extent
 from placet.rules.contracts.schema_closing import EXACT_CONSTANTS, EXACT_TYPE, Enforced
 from placet.rules.contracts.schema_patterns import pattern_options
-from placet.rules.contracts.tools import ResultText
+from placet.rules.contracts.tools import Accepted, ResultText
 from placet.rules.contracts.values import MAX_PROBLEMS
 from placet.rules.decoding import Path, decode_object, json_pointer, wide_path_matches
 
@@ -116,9 +117,7 @@ class SchemaRule:
             if isinstance(names, list) and note["schemaLocation"].rpartition("/")[2] in _DECLARING:
                 declared.setdefault(note["instanceLocation"], set()).update(names)
         unknown = _undeclared(value, declared, self.open_members, (), "")
-        return tuple(
-            (json_pointer(path), UNKNOWN_MEMBER) for path, _ in zip(unknown, range(MAX_PROBLEMS), strict=False)
-        )
+        return tuple((json_pointer(path), UNKNOWN_MEMBER) for path in islice(unknown, MAX_PROBLEMS))
 
 
 # ---------------------------------------------------------------- the two kinds of check
@@ -140,9 +139,10 @@ class SchemaArguments:
     max_depth: int
     wide_fields: frozenset[Path]
 
-    def accepted(self, decoded: JsonObject) -> JsonObject:
+    def accepted(self, decoded: JsonObject) -> Accepted:
+        canonical = canonical_bytes(decoded)
         # Before validation, whose cost grows with the value and with a schema that may be a stranger's.
-        if len(canonical_bytes(decoded)) > self.max_bytes:
+        if len(canonical) > self.max_bytes:
             raise InvalidArguments("arguments_too_large")
         try:
             problems = self.rule.problems(decoded)
@@ -150,14 +150,14 @@ class SchemaArguments:
             problems = (("", "validator_failed"),)
         if problems:
             raise InvalidArguments("contract_broken", problems=problems)
-        return decoded
+        return Accepted(decoded, canonical, is_as_decoded=True)
 
     def reads_back(self, canonical: bytes) -> bool:
         return True  # canonical is the canonical form of the very value that was accepted
 
     def keywords(self, canonical: bytes, context: CallContext) -> dict[str, Any]:
         arguments = decode_object(canonical, limits=argument_limits(self.max_depth), wide=self.wide_fields)
-        keywords: dict[str, Any] = {self.takes_arguments: self.accepted(arguments)}
+        keywords: dict[str, Any] = {self.takes_arguments: self.accepted(arguments).arguments}
         if self.takes_context is not None:
             keywords[self.takes_context] = context
         return keywords
@@ -185,8 +185,11 @@ class AnyResult:
 
 
 def _plain(returned: object, text: ResultText) -> tuple[JsonValue, bytes]:
-    canonical = canonical_bytes(text.read(text.write(returned)))
-    return text.read(canonical), canonical  # as a replay will read it, member order included
+    written = text.write(returned)
+    fresh = text.read(written)
+    canonical = canonical_bytes(fresh)
+    # as a replay will read it, member order included
+    return fresh if canonical == written else text.read(canonical), canonical
 
 
 # ---------------------------------------------------------------- exactness
@@ -291,8 +294,7 @@ def _told(error: Any, value: JsonValue) -> Iterator[Problem]:
             yield json_pointer([*place, error.kind.property]), MISSING
         case "anyOf" | "oneOf":
             yield json_pointer(place), rule
-            branches = getattr(error.kind, "context", None) or []
-            for each in _meant(branches, error.instance_path):
+            for each in _meant(error.kind.context, error.instance_path):
                 yield from _told(each, value)
         case _:
             yield json_pointer(place), _RULES.get(rule, rule)

@@ -235,7 +235,7 @@ class _Writer:
         words: JsonObject = written if isinstance(written, dict) else {}
         if () not in opens and may_be(node, "object"):
             self._close_members(node, words)
-        if () not in opens and may_be(node, "array") and not covers_items(node):
+        if () not in opens and not covers_items(node):
             keyword = "items" if _is_alone(node) else "unevaluatedItems"
             words[keyword] = {"$ref": self._reference((_ANYTHING, beneath(opens, "*"), manner, True))}
         return words

@@ -18,7 +18,7 @@ PATTERN_BYTES: Final = 49_152
 STATE_BYTES: Final = 262_144
 """How large the cache of states of one pattern may become."""
 
-_STEPS: Final = tuple(size for power in range(8, 16) for size in (2**power, 2**power * 3 // 2))
+_STEPS: Final[tuple[int, ...]] = tuple(size for power in range(8, 16) for size in (2**power, 2**power * 3 // 2))
 
 _ESCAPE: Final = (
     r"\\(?:[dDwWsStnvfr]|c[A-Za-z]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|[!-/:;=?@\[-`{-~ ]|[pP]\{(?:"
@@ -26,11 +26,10 @@ _ESCAPE: Final = (
     r"|Decimal_Number|Mark|Punctuation|Symbol|Separator|Alphabetic|Lowercase|Uppercase|White_Space|ASCII|Any"
     r"|(?:Script|sc|Script_Extensions|scx)=[A-Z][A-Za-z_]*)\})"
 )
-_CLASS: Final = rf"\[\^?(?:(?!&&|--|~~)(?:{_ESCAPE}|[^\\\[\]]))+\]"
+_CLASS: Final = rf"\[\^?+(?:(?!&&|--|~~)(?:{_ESCAPE}|[^\\\[\]]))+\]"
 _REPEAT: Final = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??"
 _COMMON: Final = re.compile(
-    rf"(?>(?:{_ESCAPE}|{_CLASS}|[^\\()\[{{*+?|^$]|\))(?:{_REPEAT})?|[\^$|]|\((?:\?:|\?<[A-Za-z_][A-Za-z0-9_]*>|(?!\?)))*",
-    re.DOTALL,
+    rf"(?>(?:{_ESCAPE}|{_CLASS}|[^\\(\[{{*+?|^$])(?:{_REPEAT})?|[\^$|]|\((?:\?:|\?<[A-Za-z_][A-Za-z0-9_]*>|(?!\?)))*"
 )
 
 
@@ -53,7 +52,7 @@ def is_common(pattern: str) -> bool:
 
 def compiled_bytes(pattern: str) -> int:
     """How large a pattern is once compiled, rounded up by half of itself at most. It has to be known to compile."""
-    return next((size for size in _STEPS if _compiled(pattern, size) is not None), PATTERN_BYTES)
+    return next(size for size in _STEPS if _compiled(pattern, size) is not None)
 
 
 def _compiled(pattern: str, size: int) -> Callable[[str], bool] | None:

@@ -9,15 +9,15 @@ The order is the same whatever the contract is written in; an `ArgumentsCheck` a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 from placet.errors import InvalidArguments
 from placet.model.attempt import BrokenResult
 from placet.model.context import CallContext, ProbeAnswer, ProbeContext
 from placet.model.contract import Contract, TextRule
 from placet.model.json import JsonObject, JsonValue
-from placet.rules.canonical import canonical_bytes
+from placet.model.making import quick
 from placet.rules.contracts.limits import argument_limits, result_limits
 from placet.rules.contracts.names import is_server_name
 from placet.rules.contracts.schemas import wide_paths
@@ -40,12 +40,24 @@ _BROKEN_ELSEWHERE = frozenset(
 _RESULT_OPENS, _RESULT_CLOSES = b'{"result":', b"}"
 
 
+class Accepted(NamedTuple):
+    """Arguments in the form that is digested, shown and run.
+
+    Attributes:
+        canonical: their canonical bytes.
+        is_as_decoded: their canonical bytes are those of what was decoded, so reading them again changes nothing.
+    """
+
+    arguments: JsonObject
+    canonical: bytes
+    is_as_decoded: bool
+
+
 class ArgumentsCheck(Protocol):
     """What a contract promises of its arguments."""
 
-    def accepted(self, decoded: JsonObject) -> JsonObject:
-        """The arguments in the form that is digested, shown and run.
-
+    def accepted(self, decoded: JsonObject) -> Accepted:
+        """
         Raises:
             InvalidArguments: contract_broken, with paths and rule names only; nothing ran.
         """
@@ -104,6 +116,7 @@ class ResultText:
         return decode_object(wrapped, limits=limits, wide=self.wide_fields)["result"]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadArguments:
     """Arguments that their contract accepts.
@@ -161,20 +174,28 @@ class Tool:
         contract = self.contract
         limits = argument_limits(contract.max_depth)
         text = raw if type(raw) is bytes or type(raw) is str else encode_foreign(raw, limits=limits)
-        arguments = self._arguments.accepted(decode_object(text, limits=limits, wide=contract.wide_fields))
+        accepted = self._arguments.accepted(decode_object(text, limits=limits, wide=contract.wide_fields))
+        arguments, canonical = accepted.arguments, accepted.canonical
         _refuse_server_names(arguments)
-        canonical = canonical_bytes(arguments)
         if len(canonical) > contract.max_argument_bytes:
             raise InvalidArguments("arguments_too_large")
         if contract.text_rule is TextRule.GUARDED:
             refuse_control_text(arguments, everywhere=contract.effect_class.is_write)
-        if not self._arguments.reads_back(canonical):
+        if not accepted.is_as_decoded and not self._arguments.reads_back(canonical):
             raise InvalidArguments("normalisation_not_stable")  # else what is named and approved would not be what runs
         return arguments, canonical
 
     def handler_arguments(self, canonical: bytes, context: CallContext) -> dict[str, Any]:
         """Keyword arguments for one attempt: a fresh copy of what was authorised, and the context."""
         return self._arguments.keywords(canonical, context)
+
+    def with_stand_in(self, contract: Contract, function: Handler, probe: Probe | None) -> Tool:
+        """The same checks with other code behind them, for proofs that must not run the tool's own.
+
+        `function` is handed the authorised arguments as bytes, `canonical`, and the `context` of the attempt.
+        """
+        handed = _HandedOver(self._arguments)
+        return replace(self, contract=contract, function=function, probe=probe, _arguments=handed)
 
     def check_result(self, returned: object) -> tuple[JsonValue, bytes]:
         """Hold a returned value against the result contract: its plain form and canonical bytes.
@@ -203,6 +224,23 @@ class Tool:
             InvalidArguments: it is not sound JSON within the contract's limits.
         """
         return self._result_text.read(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _HandedOver:
+    """A contract's own check, whose attempts are handed what was authorised as it stands."""
+
+    inner: ArgumentsCheck
+
+    def accepted(self, decoded: JsonObject) -> Accepted:
+        return self.inner.accepted(decoded)
+
+    def reads_back(self, canonical: bytes) -> bool:
+        return self.inner.reads_back(canonical)
+
+    def keywords(self, canonical: bytes, context: CallContext) -> dict[str, Any]:
+        self.inner.keywords(canonical, context)  # what it raises here, it raises before the tool's own code too
+        return {"canonical": canonical, "context": context}
 
 
 def _refuse_server_names(arguments: JsonObject) -> None:

@@ -26,7 +26,7 @@ from placet.rules.canonical import canonical_bytes
 from placet.rules.contracts.core_schemas import core_nodes
 from placet.rules.contracts.options import Options
 from placet.rules.contracts.schemas import nodes
-from placet.rules.contracts.tools import ResultText
+from placet.rules.contracts.tools import Accepted, ResultText
 from placet.rules.contracts.values import MAX_PROBLEMS, coerced, refuse_loss
 from placet.rules.decoding import json_pointer
 
@@ -51,12 +51,16 @@ class TypedArguments:
     takes_model: str | None
     takes_context: str | None
 
-    def accepted(self, decoded: JsonObject) -> JsonObject:
-        arguments = self._validated(canonical_bytes(decoded))
+    def accepted(self, decoded: JsonObject) -> Accepted:
+        text = canonical_bytes(decoded)
+        arguments = self._validated(text)
+        canonical = canonical_bytes(arguments)
+        if canonical == text:  # then no value was coerced and no member lost
+            return Accepted(arguments, canonical, is_as_decoded=True)
         if (place := coerced(decoded, arguments)) is not None:
             raise InvalidArguments("contract_broken", problems=((json_pointer(place), "coerced"),))
         refuse_loss(decoded, arguments)
-        return arguments
+        return Accepted(arguments, canonical, is_as_decoded=False)
 
     def reads_back(self, canonical: bytes) -> bool:
         return canonical_bytes(self._validated(canonical)) == canonical
@@ -97,8 +101,9 @@ class TypedResult:
     def accepted(self, returned: object, text: ResultText) -> tuple[JsonValue, bytes]:
         written = self._written(returned, text)
         read = self.adapter.validate_json(written, strict=True, extra="forbid")
-        canonical = canonical_bytes(text.read(written))
-        plain = text.read(canonical)  # as a replay will read it, member order included
+        fresh = text.read(written)
+        canonical = canonical_bytes(fresh)
+        plain = fresh if canonical == written else text.read(canonical)  # as a replay reads it, member order included
         if coerced(plain, self.adapter.dump_python(read, mode="json", by_alias=True, warnings="none")) is not None:
             raise ValueError  # told as result_broken, like whatever else breaks it
         return plain, canonical

@@ -23,7 +23,7 @@ def sizes(hint: JsonObject) -> Mapping[str, int]:
     longest = 0
     definitions = hint.get("$defs")
     if isinstance(definitions, dict):
-        counts["name_characters"] += sum(map(len, definitions))
+        counts["name_characters"] = sum(map(len, definitions))
     for node in _nodes(hint):
         properties, required, values = node.get("properties"), node.get("required"), node.get("enum")
         if isinstance(properties, dict) and isinstance(required, list):

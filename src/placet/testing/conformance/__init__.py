@@ -13,8 +13,10 @@ A store is right when every test passes. Nothing here knows how it keeps its row
 from __future__ import annotations
 
 from placet.testing.conformance.approvals import ApprovalConformance
+from placet.testing.conformance.archiving import ArchiveConformance
 from placet.testing.conformance.attempts import AttemptConformance
 from placet.testing.conformance.claims import ClaimConformance
+from placet.testing.conformance.co_committing import CoCommitConformance
 from placet.testing.conformance.custody import CustodyConformance
 from placet.testing.conformance.journal import JournalConformance
 from placet.testing.conformance.reconciling import ReconcileConformance
@@ -26,6 +28,8 @@ from placet.testing.conformance.samples import (
     LEASE_SECONDS,
     PAUSE_SECONDS,
     WINDOW_SECONDS,
+    HandlersDatabase,
+    HandlersTransaction,
     MakeStore,
     Snapshot,
     Subject,
@@ -51,6 +55,8 @@ from placet.testing.conformance.samples import (
     the_same_ask,
     unknown,
 )
+from placet.testing.conformance.stopping import StopConformance
+from placet.testing.conformance.tenants import TenantConformance
 
 __all__ = [
     "ANOTHER_MAC",
@@ -60,6 +66,8 @@ __all__ = [
     "PAUSE_SECONDS",
     "WINDOW_SECONDS",
     "_BEGINNING",
+    "HandlersDatabase",
+    "HandlersTransaction",
     "MakeStore",
     "Snapshot",
     "StoreConformance",
@@ -95,5 +103,9 @@ class StoreConformance(
     ApprovalConformance,
     JournalConformance,
     CustodyConformance,
+    StopConformance,
+    TenantConformance,
+    ArchiveConformance,
+    CoCommitConformance,
 ):
     """The suite. Every test opens its own empty store."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from placet.errors import NotFound
@@ -71,7 +72,7 @@ class ApprovalConformance:
             spent_at=None,
         )
         assert await subject.store.approval("acme", ApprovalId("apr-1")) == asked
-        assert subject.told() == ["approval_asked"]
+        assert await subject.told() == ["approval_asked"]
 
     async def test_the_same_wish_has_one_open_question(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -90,7 +91,7 @@ class ApprovalConformance:
         answers = await asyncio.gather(*(pending(subject, f"apr-{n}") for n in range(16)))
 
         assert len({answer.question.approval_id for answer in answers}) == 1
-        assert subject.told() == ["approval_asked"]
+        assert await subject.told() == ["approval_asked"]
 
     async def test_asking_counts_a_step_even_if_the_question_was_open(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -158,7 +159,7 @@ class ApprovalConformance:
         assert await decided(subject, approval, ApprovalDecision.APPROVE) == denied
         assert await subject.store.approval("acme", ApprovalId("apr-1")) == denied
         assert await everything(subject) == before
-        assert subject.told() == ["approval_asked", "approval_denied"]
+        assert await subject.told() == ["approval_asked", "approval_denied"]
 
     async def test_of_many_answers_and_withdrawals_at_once_one_stands(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -176,23 +177,23 @@ class ApprovalConformance:
 
         assert len(set(answers)) == 1
         assert await subject.store.approval("acme", ApprovalId("apr-1")) == answers[0]
-        assert len(subject.told()) == 2
+        assert len(await subject.told()) == 2
 
     async def test_an_approval_moves_only_as_its_table_says(self, make_store: MakeStore) -> None:
         for before in ApprovalState:
             for after in (ApprovalState.EXPIRED, ApprovalState.WITHDRAWN, ApprovalState.REVOKED):
                 subject = await make_store()
                 approval = await in_state(subject, before)
-                told = subject.told()
+                told = await subject.told()
 
                 closed = await subject.store.retire(approval, after, events=(an_event(EventKind.APPROVAL_EXPIRED),))
 
                 if (before, after) in APPROVAL_TRANSITIONS:
                     assert closed == replace(approval, state=after)
-                    assert subject.told() == [*told, "approval_expired"]
+                    assert await subject.told() == [*told, "approval_expired"]
                 else:
                     assert closed == approval
-                    assert subject.told() == told
+                    assert await subject.told() == told
 
     async def test_a_claim_spends_its_approval_in_the_same_commit(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -203,7 +204,7 @@ class ApprovalConformance:
         assert effect.approval_id == "apr-1"
         spent = replace(approval, state=ApprovalState.SPENT, spent_at=subject.clock.now())
         assert await subject.store.approval("acme", ApprovalId("apr-1")) == spent
-        assert subject.told() == ["approval_asked", "approval_approved", "started", "approval_spent"]
+        assert await subject.told() == ["approval_asked", "approval_approved", "started", "approval_spent"]
 
     async def test_an_approval_is_spent_once(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -220,7 +221,7 @@ class ApprovalConformance:
 
         assert sum(isinstance(answer, Claimed) for answer in answers) == 1
         assert answers.count(NotUsable()) + answers.count(OverBudget()) == 7
-        assert subject.told().count("approval_spent") == 1
+        assert (await subject.told()).count("approval_spent") == 1
 
     async def test_a_claim_repeated_by_its_token_spends_nothing_more(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -300,6 +301,29 @@ class ApprovalConformance:
         assert await store.approvals("acme", states=(ApprovalState.DENIED,), limit=9) == (first,)
         assert await store.approvals("nobody", states=tuple(ApprovalState), limit=9) == ()
         assert await store.approval("other", ApprovalId("apr-1")) is None
+
+    async def test_questions_nobody_decided_in_time_are_listed_over_all_tenants_the_oldest_first(
+        self, make_store: MakeStore
+    ) -> None:
+        subject = await make_store()
+        now = subject.clock.now()
+        late, later = now + timedelta(seconds=10), now + timedelta(seconds=20)
+        await pending(subject, "apr-1", argument_digest=Digest("1" * 64), decide_by=late)
+        subject.clock.advance(1)
+        await pending(subject, "apr-2", tenant="other", decide_by=late)
+        await pending(subject, "apr-3", argument_digest=Digest("3" * 64), decide_by=later)
+        answered = await pending(subject, "apr-4", argument_digest=Digest("4" * 64), decide_by=late)
+        await decided(subject, answered)
+
+        async def overdue(limit: int = 9) -> list[str]:
+            return [each.question.approval_id for each in await subject.store.overdue_approvals(limit=limit)]
+
+        subject.clock.advance(8.999999)
+        assert await overdue() == []
+        subject.clock.advance(0.000001)
+        assert (await overdue(), await overdue(1)) == (["apr-1", "apr-2"], ["apr-1"])
+        subject.clock.advance(10)
+        assert await overdue() == ["apr-1", "apr-2", "apr-3"]
 
     async def test_an_approval_that_does_not_exist_cannot_be_moved(self, make_store: MakeStore) -> None:
         subject = await make_store()

@@ -61,7 +61,7 @@ class AttemptConformance:
         )
         assert answer == Moved(effect=expected)
         assert await subject.store.effect("acme", OperationKey("key-1")) == expected
-        assert subject.told() == ["started", "completed", "started"]
+        assert await subject.told() == ["started", "completed", "started"]
 
     async def test_a_turn_repeated_after_a_lost_answer_changes_nothing(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -109,7 +109,7 @@ class AttemptConformance:
         )
         assert answer == Moved(effect=expected)
         assert await subject.store.effect("acme", OperationKey("key-1")) == expected
-        assert subject.told() == ["started", "completed"]
+        assert await subject.told() == ["started", "completed"]
 
     async def test_a_settlement_repeated_by_its_token_changes_nothing_and_answers_the_same(
         self, make_store: MakeStore
@@ -171,7 +171,7 @@ class AttemptConformance:
         assert isinstance(answer, Moved) and answer.is_news
         assert answer.effect.state is EffectState.RECONCILED_COMMITTED
         assert answer.effect.sealed_result == b"sealed result"
-        assert subject.told() == ["started", "completed", "effect_reconciled"]
+        assert await subject.told() == ["started", "completed", "effect_reconciled"]
 
     async def test_a_late_success_repeated_changes_nothing_and_answers_the_same(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -208,13 +208,13 @@ class AttemptConformance:
         first = await subject.store.settle(open_end)
         assert first.effect.attempt_ended_at is None
         subject.clock.advance(3)
-        told = subject.told()
+        told = await subject.told()
 
         ended = await subject.store.settle(a_settlement(effect, EffectState.UNKNOWN))
 
         assert ended == Moved(effect=replace(first.effect, attempt_ended_at=subject.clock.now()), is_news=False)
         assert await subject.store.effect("acme", OperationKey("key-1")) == ended.effect
-        assert subject.told() == told
+        assert await subject.told() == told
 
     async def test_an_attempt_that_outlived_its_end_does_not_end_by_itself_any_more(
         self, make_store: MakeStore
@@ -250,7 +250,7 @@ class AttemptConformance:
 
         assert await everything(subject) == before
         await settled(subject, effect)
-        assert subject.verified().holds
+        assert (await subject.verified()).holds
 
     # ------------------------------------------------------------ leases
 
@@ -260,14 +260,14 @@ class AttemptConformance:
         subject.clock.advance(LEASE_SECONDS - 0.001)
         assert await subject.store.stranded(limit=9) == ()
         assert await subject.store.take_over(effect, (an_event(),)) == NotMoved(effect=effect, reason="lease_renewed")
-        assert subject.told() == ["started"]
+        assert await subject.told() == ["started"]
 
         subject.clock.advance(0.001)
         assert await subject.store.stranded(limit=9) == (effect,)
         lost = await taken_over(subject, effect)
 
         assert (lost.state, lost.reason, lost.fence) == (EffectState.UNKNOWN, "owner_lost", 1)
-        assert subject.told() == ["started", "completed"]
+        assert await subject.told() == ["started", "completed"]
         assert await subject.store.stranded(limit=9) == ()
 
     async def test_a_row_is_taken_over_once(self, make_store: MakeStore) -> None:
@@ -278,7 +278,7 @@ class AttemptConformance:
         answers = await asyncio.gather(*(subject.store.take_over(effect, (an_event(),)) for _ in range(8)))
 
         assert sum(isinstance(answer, Moved) for answer in answers) == 1
-        assert subject.told() == ["started", "started"]
+        assert await subject.told() == ["started", "started"]
 
     async def test_a_row_that_had_a_turn_since_it_was_seen_is_not_taken_over(self, make_store: MakeStore) -> None:
         subject = await make_store()

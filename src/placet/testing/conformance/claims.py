@@ -103,7 +103,7 @@ class ClaimConformance:
             created_at=now,
             updated_at=now,
         )
-        assert subject.told() == ["started"]
+        assert await subject.told() == ["started"]
 
     async def test_a_second_claim_is_held_and_writes_nothing(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -196,7 +196,7 @@ class ClaimConformance:
 
         assert sum(isinstance(answer, Claimed) for answer in answers) == 1
         assert sum(isinstance(answer, Held) for answer in answers) == 31
-        assert subject.told() == ["started"]
+        assert await subject.told() == ["started"]
 
     async def test_of_two_openings_of_one_store_one_wins(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -215,7 +215,7 @@ class ClaimConformance:
 
         assert sum(isinstance(answer, Claimed) for answer in answers) == 16
         assert sum(isinstance(answer, Held) for answer in answers) == 16
-        assert subject.verified().holds
+        assert (await subject.verified()).holds
 
     async def test_a_claim_whose_event_may_not_be_written_leaves_nothing(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -226,7 +226,7 @@ class ClaimConformance:
         assert await fault_of(subject.store.claim(claim)) is not None
 
         assert await everything(subject) == before
-        assert subject.verified().holds
+        assert (await subject.verified()).holds
 
     # ------------------------------------------------------------ voiding
 
@@ -248,7 +248,7 @@ class ClaimConformance:
         await settled(subject, effect)
         assert not await subject.store.void("acme", OperationKey("key-1"), Token("token-1"))
 
-        assert subject.told() == ["started", "completed"]
+        assert await subject.told() == ["started", "completed"]
 
     # ------------------------------------------------------------ stops
 

@@ -46,12 +46,12 @@ class JournalConformance:
 
         started = await subject.store.record((an_event(),), step=a_step(), starts_tool="look")
         assert started == Stopped(scope="tool:look")
-        assert subject.told() == []
+        assert await subject.told() == []
         assert isinstance(await subject.store.record((an_event(),), step=a_step()), Recorded)
         assert isinstance(
             await subject.store.record((an_event(),), step=a_step("call-2"), starts_tool="find"), Recorded
         )
-        assert subject.told() == ["started", "started"]
+        assert await subject.told() == ["started", "started"]
 
     async def test_a_read_whose_owner_is_lost_is_completed_once(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -66,7 +66,7 @@ class JournalConformance:
         answers = await asyncio.gather(*(subject.store.close_lost_read(lost, completed) for _ in range(8)))
 
         assert sorted(answers) == [False] * 7 + [True]
-        assert subject.told() == ["started", "completed"]
+        assert await subject.told() == ["started", "completed"]
         assert await subject.store.lost_reads(limit=9) == ()
 
     async def test_a_read_that_recovery_completed_is_not_completed_again_by_its_reader(
@@ -123,18 +123,18 @@ class JournalConformance:
         await subject.store.turn(a_turn(effect))
         await subject.store.record((an_event(EventKind.OVERRIDE_DECLARED), an_event(EventKind.DECISION_REFUSED)))
 
-        assert subject.told() == ["started", "completed", "started", "override_declared", "decision_refused"]
-        assert [event.sequence for event in subject.store.chained()] == [1, 2, 3, 4, 5]
-        [head] = subject.store.heads()
-        last = list(subject.store.chained())[-1]
+        assert await subject.told() == ["started", "completed", "started", "override_declared", "decision_refused"]
+        assert [event.sequence async for event in subject.store.chained()] == [1, 2, 3, 4, 5]
+        [head] = await subject.store.heads()
+        last = (await subject.events())[-1]
         assert (head.writer, head.sequence, head.link) == (subject.store.writer, 5, last.link)
-        assert subject.verified() == ChainReport(writers=1, events=5, breaks=(), unpaired=1)
+        assert await subject.verified() == ChainReport(writers=1, events=5, breaks=(), unpaired=1)
 
     async def test_an_empty_store_has_no_chain(self, make_store: MakeStore) -> None:
         subject = await make_store()
 
-        assert (list(subject.store.chained()), subject.store.heads()) == ([], ())
-        assert subject.verified().holds
+        assert (await subject.events(), await subject.store.heads()) == ([], ())
+        assert (await subject.verified()).holds
 
     async def test_a_tenant_sees_its_own_events_whatever_its_name(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -143,8 +143,8 @@ class JournalConformance:
             await subject.store.record((an_event(tenant=name), an_event(EventKind.COMPLETED, tenant=name)))
 
         for name in names:
-            assert subject.told(name) == ["started", "completed"], name
-            newest = [orjson.loads(event.body) for event in subject.store.chained(tenant=name, newest=1)]
+            assert await subject.told(name) == ["started", "completed"], name
+            newest = [orjson.loads(event.body) async for event in subject.store.chained(tenant=name, newest=1)]
             assert [(body["tenant"], body["kind"]) for body in newest] == [(name, "completed")]
 
     async def test_a_refused_event_leaves_no_hole_in_the_chain(self, make_store: MakeStore) -> None:
@@ -154,8 +154,8 @@ class JournalConformance:
         assert await fault_of(subject.store.record((an_event(), a_forbidden_event()))) is not None
 
         await subject.store.record((an_event(EventKind.COMPLETED),))
-        assert subject.told() == ["started", "completed"]
-        assert subject.verified() == ChainReport(writers=1, events=2, breaks=(), unpaired=0)
+        assert await subject.told() == ["started", "completed"]
+        assert await subject.verified() == ChainReport(writers=1, events=2, breaks=(), unpaired=0)
 
     async def test_two_openings_write_two_chains_and_the_later_remembers_the_earlier(
         self, make_store: MakeStore
@@ -168,8 +168,8 @@ class JournalConformance:
         await second.record((an_event(EventKind.COMPLETED),))
         await second.close()
 
-        assert subject.verified() == ChainReport(writers=2, events=2, breaks=(), unpaired=0)
-        [later] = [head for head in subject.store.heads() if head.writer != subject.store.writer]
+        assert await subject.verified() == ChainReport(writers=2, events=2, breaks=(), unpaired=0)
+        [later] = [head for head in await subject.store.heads() if head.writer != subject.store.writer]
         assert list(orjson.loads(later.opened_after)) == [subject.store.writer]
 
     async def test_many_callers_at_once_write_one_sound_chain(self, make_store: MakeStore) -> None:
@@ -180,7 +180,7 @@ class JournalConformance:
             *(fault_of(subject.store.record((a_forbidden_event(),))) for _ in range(64)),
         )
 
-        assert subject.verified() == ChainReport(writers=1, events=128, breaks=(), unpaired=0)
+        assert await subject.verified() == ChainReport(writers=1, events=128, breaks=(), unpaired=0)
 
     async def test_what_is_closed_serves_no_more(self, make_store: MakeStore) -> None:
         subject = await make_store()

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from placet.model.effect import Effect, EffectState, UnknownEffects
+from placet.model.effect import Effect, EffectState, UnknownEffects, UnknownGroup
 from placet.model.identifiers import (
     Digest,
     OperationKey,
@@ -47,7 +48,7 @@ class ReconcileConformance:
         late = replace(early, looked_at=quiet_end + timedelta(microseconds=1))
         answer = await subject.store.reconcile(late)
         assert isinstance(answer, Moved) and answer.effect.state is EffectState.RECONCILED_ABSENT
-        assert subject.told()[-1] == "effect_reconciled"
+        assert (await subject.told())[-1] == "effect_reconciled"
 
     async def test_absence_of_what_cannot_be_stopped_needs_its_end_on_record(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -153,7 +154,7 @@ class ReconcileConformance:
         [due] = await subject.store.due_for_probe(limit=9)
         assert isinstance(due, Effect)
         assert (due.probes, due.state, due.updated_at) == (1, EffectState.UNKNOWN, effect.updated_at)
-        assert subject.told() == ["started", "completed"]
+        assert await subject.told() == ["started", "completed"]
 
     # ------------------------------------------------------------ looking
 
@@ -215,8 +216,62 @@ class ReconcileConformance:
         await claimed(subject, "key-9", token="token-9")
 
         assert first is not None
-        assert nothing == UnknownEffects(count=0, oldest_at=None)
-        assert await subject.store.unknown_effects() == UnknownEffects(count=3, oldest_at=first.updated_at)
+        assert nothing == UnknownEffects(count=0, oldest_at=None, groups=())
+        groups = (UnknownGroup(tool="pay", probes=0, count=3),)
+        assert await subject.store.unknown_effects() == UnknownEffects(
+            count=3, oldest_at=first.updated_at, groups=groups
+        )
+
+    async def test_unknown_effects_are_grouped_by_tool_and_by_looks_in_vain(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        for n, tool in enumerate(("pay", "pay", "pay", "mail")):
+            effect = await unknown(subject, f"key-{n}", token=f"token-{n}", tool=tool)
+            for _ in range(n % 2):
+                await subject.store.probed_in_vain(effect, next_probe_seconds=1.0)
+
+        found = await subject.store.unknown_effects()
+
+        assert found.count == 4
+        assert found.groups == (
+            UnknownGroup(tool="mail", probes=1, count=1),
+            UnknownGroup(tool="pay", probes=0, count=2),
+            UnknownGroup(tool="pay", probes=1, count=1),
+        )
+
+    async def test_of_many_that_begin_to_look_at_one_row_one_has_it(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        effect = await unknown(subject)
+
+        begun = await asyncio.gather(*(subject.store.begin_probe(effect, seconds=9.0) for _ in range(8)))
+
+        assert sorted(begun) == [False] * 7 + [True]
+        assert await subject.store.due_for_probe(limit=9) == ()
+        subject.clock.advance(9)
+        (again,) = await subject.store.due_for_probe(limit=9)
+        assert isinstance(again, Effect)
+        assert again.probes == effect.probes
+        assert await subject.store.begin_probe(again, seconds=9.0)
+
+    async def test_a_look_begins_at_the_row_as_it_was_seen_and_at_no_other(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        effect = await unknown(subject)
+        await subject.store.probed_in_vain(effect, next_probe_seconds=0.0)
+        looked_at = await subject.store.effect("acme", OperationKey("key-1"))
+        assert looked_at is not None
+        before = await everything(subject)
+
+        assert not await subject.store.begin_probe(effect, seconds=9.0)
+        assert not await subject.store.begin_probe(replace(looked_at, fence=looked_at.fence + 1), seconds=9.0)
+        assert await everything(subject) == before
+        found = a_reconciliation(effect, EffectState.RECONCILED_COMMITTED, looked_at=subject.clock.now())
+        assert isinstance(await subject.store.reconcile(found), Moved)
+        assert not await subject.store.begin_probe(looked_at, seconds=9.0)
+
+    async def test_rows_that_can_be_read_are_not_broken(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        await unknown(subject)
+
+        assert await subject.store.broken_effects(tenant=None, subject=None, limit=9) == ()
 
     async def test_one_key_in_two_tenants_is_two_operations(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -227,5 +282,5 @@ class ReconcileConformance:
 
         assert await subject.store.effect("other", OperationKey("key-1")) == theirs
         assert await subject.store.effect("nobody", OperationKey("key-1")) is None
-        assert subject.told("other") == ["started"]
-        assert subject.told("nobody") == []
+        assert await subject.told("other") == ["started"]
+        assert await subject.told("nobody") == []

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
+from placet.engine.auditing import verify_store
 from placet.errors import PlacetError
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
-from placet.model.audit import AuditEvent, AuditOutcome, EventKind
+from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, EventKind
 from placet.model.decision import RequirementKind
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import (
@@ -42,7 +44,7 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.ports.store import Store
-from placet.rules.audit import ChainReport, Linker, verify_chains
+from placet.rules.audit import ChainReport, Linker
 from placet.testing.fakes import FakeClock
 
 LEASE_SECONDS = 30.0
@@ -53,6 +55,26 @@ _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
+class HandlersTransaction:
+    """An open transaction as a handler has one. `write` puts a word into a table of the handler's own."""
+
+    connection: object
+    write: Callable[[str], Awaitable[None]]
+
+
+class HandlersDatabase(Protocol):
+    """The database of the store, as a handler uses it beside the store: one table of words."""
+
+    def transaction(self) -> AbstractAsyncContextManager[HandlersTransaction]:
+        """On a connection of its own; committed at its end, rolled back by an exception."""
+        ...
+
+    async def words(self) -> list[str]:
+        """What was committed, in order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """One empty store and what its tests need beside it.
 
@@ -60,19 +82,24 @@ class Subject:
         clock: the store's clock; the store was opened with it.
         linker: checks the MACs of the store's audit chains.
         open_again: opens the same store a second time, as another process would; None if that cannot be.
+        database: where handlers write beside the store; None if they cannot.
     """
 
     store: Store
     clock: FakeClock
     linker: Linker
     open_again: Callable[[], Awaitable[Store]] | None = None
+    database: HandlersDatabase | None = None
 
-    def verified(self) -> ChainReport:
-        return verify_chains(self.store.chained(), self.store.heads(), self.linker)
+    async def verified(self) -> ChainReport:
+        return await verify_store(self.store, self.linker)
 
-    def told(self, tenant: str = "acme") -> list[str]:
+    async def events(self) -> list[ChainedEvent]:
+        return [event async for event in self.store.chained()]
+
+    async def told(self, tenant: str = "acme") -> list[str]:
         """The kinds of a tenant's events, in order of each writer."""
-        return [str(orjson.loads(event.body)["kind"]) for event in self.store.chained(tenant=tenant)]
+        return [str(orjson.loads(event.body)["kind"]) async for event in self.store.chained(tenant=tenant)]
 
 
 MakeStore = Callable[[], Awaitable[Subject]]
@@ -370,8 +397,8 @@ async def everything(subject: Subject) -> Snapshot:
     return (
         frozenset(await store.effects(tenant=None, states=EVERY_STATE, limit=99)),
         approvals,
-        await store.stops(),
-        [event.body for event in store.chained()],
+        await store.stop_records(),
+        [event.body async for event in store.chained()],
     )
 
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from placet.adapters.stores import verbs
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.memory.archive import MemoryArchive
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
-from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, ChainTombstone
 from placet.model.custody import KeyUse
-from placet.model.effect import Effect, EffectState, UnknownEffects
+from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    CoCommitAnswer,
     LostRead,
     MoveAnswer,
+    NotCovered,
     OpenRead,
     Place,
     Reconciliation,
@@ -32,9 +35,13 @@ from placet.model.ledger import (
     Step,
     Turn,
     run_scope,
+    tool_scope,
 )
+from placet.model.making import changed
 from placet.model.principal import subjects_of
+from placet.model.retention import Hold
 from placet.model.run import Run
+from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.keys import Keys, sealed_under
 from placet.ports.meter import Meter
@@ -56,9 +63,12 @@ class MemoryTables:
         self.denied: dict[tuple[str, RunId, str], int] = {}
         self.voids: dict[Token, datetime] = {}
         self.stopped: dict[str, datetime] = {}
+        self.stop_notes: dict[str, StopNote] = {}
         self.events: list[ChainedEvent] = []
         self.reads: dict[Place, tuple[OwnerId, datetime]] = {}
         self.key_checks: dict[None, Mac] = {}
+        self.held: dict[str, Hold] = {}
+        self.tombstones: dict[WriterId, ChainTombstone] = {}
         self._chain = chain
         self._undo: list[Callable[[], object]] = []
         self.appended: list[AuditEvent] = []
@@ -144,10 +154,11 @@ class MemoryTables:
                 max_steps=step.max_steps,
                 steps=1,
                 opened_at=opened_at,
+                stepped_at=opened_at,
             )
         else:
             run = self.runs[step.tenant, step.run_id]
-            run = replace(run, steps=run.steps + 1)
+            run = changed(run, steps=run.steps + 1, stepped_at=max(opened_at, run.stepped_at or opened_at))
         self._put(self.runs, (step.tenant, step.run_id), run)
 
     def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
@@ -164,13 +175,21 @@ class MemoryTables:
 
     def drop_stop(self, scope: str) -> None:
         self._drop(self.stopped, scope)
+        self._drop(self.stop_notes, scope)
+
+    def stop_leave(self, scope: str) -> StopLeave | None:
+        note = self.stop_notes.get(scope)
+        return note.leave if note is not None else None
+
+    def put_stop_note(self, scope: str, note: StopNote) -> None:
+        self._put(self.stop_notes, scope, note)
 
     def count_dispatched(self, scope: str) -> int:
         return sum(
             1
             for e in self.effects.values()
             if e.state is EffectState.DISPATCHED
-            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", run_scope(e.tenant, e.run_id))
+            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", *_own_scopes(e))
         )
 
     def put_key_check(self, check: Mac) -> None:
@@ -190,12 +209,52 @@ class MemoryTables:
             self.appended.append(event)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
 
+    def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
+        self._drop(self.approvals, (tenant, approval_id))
+
+    def drop_run(self, tenant: str, run_id: RunId) -> None:
+        self._drop(self.runs, (tenant, run_id))
+        for step in [step for step in self.steps if step[:2] == (tenant, run_id)]:
+            self._drop(self.steps, step)
+        for denied in [denied for denied in self.denied if denied[:2] == (tenant, run_id)]:
+            self._drop(self.denied, denied)
+
+    def drop_void(self, token: Token) -> None:
+        self._drop(self.voids, token)
+
+    def holds(self) -> frozenset[str]:
+        return frozenset(self.held)
+
+    def add_hold(self, hold: Hold) -> None:
+        self._put(self.held, hold.scope, hold)
+
+    def drop_hold(self, scope: str) -> None:
+        self._drop(self.held, scope)
+
+    def chain_start(self, writer: WriterId) -> int:
+        tombstone = self.tombstones.get(writer)
+        return 1 if tombstone is None else tombstone.first_kept
+
+    def kept_until(self, writer: WriterId) -> int:
+        """What has to stay of the chain: its last event, and reads that recovery may have to complete."""
+        ends = [self.events[-1].sequence] if self.events and self.events[-1].writer == writer else [0]
+        return min(*ends, *(place.sequence for place in self.reads if place.writer == writer), 2**63)
+
+    def link_at(self, writer: WriterId, sequence: int) -> str | None:
+        return next((e.link for e in self.events if (e.writer, e.sequence) == (writer, sequence)), None)
+
+    def cut(self, tombstone: ChainTombstone) -> None:
+        was = list(self.events)
+        self._undo.append(lambda: self.events.__setitem__(slice(None), was))
+        self._put(self.tombstones, tombstone.writer, tombstone)
+        self.events[:] = [event for event in was if event.sequence >= tombstone.first_kept]
+
     def _forget(self, end: tuple[int, str], count: int) -> None:
         self._chain.rewind(end)
         del self.events[count:]
 
 
-class MemoryStore:
+class MemoryStore(MemoryArchive):
     """Every verb of the store port, immediately."""
 
     def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard = nobody) -> None:
@@ -235,6 +294,10 @@ class MemoryStore:
     async def settle(self, settlement: Settlement) -> MoveAnswer:
         return self._transact(lambda tables: verbs.settle(tables, settlement, self._clock.now()))
 
+    def co_commit(self, connection: object, settlement: Settlement) -> CoCommitAnswer:
+        """No transaction of a handler reaches dictionaries."""
+        return NotCovered(reason="store_in_memory")
+
     async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
         return self._transact(lambda tables: verbs.void(tables, tenant, operation_key, token, self._clock.now()))
 
@@ -254,8 +317,18 @@ class MemoryStore:
         return tuple(sorted(found, key=lambda e: e.updated_at, reverse=True)[:limit])
 
     async def unknown_effects(self) -> UnknownEffects:
-        unknown = [e.updated_at for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
-        return UnknownEffects(count=len(unknown), oldest_at=min(unknown, default=None))
+        unknown = [e for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
+        groups = Counter((e.tool, e.probes) for e in unknown)
+        return UnknownEffects(
+            count=len(unknown),
+            oldest_at=min((e.updated_at for e in unknown), default=None),
+            groups=tuple(
+                UnknownGroup(tool=tool, probes=probes, count=count) for (tool, probes), count in sorted(groups.items())
+            ),
+        )
+
+    async def broken_effects(self, *, tenant: str | None, subject: str | None, limit: int) -> tuple[BrokenEffect, ...]:
+        return ()  # what is in memory, nobody changes by hand
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
         return self._transact(lambda tables: verbs.heartbeat(tables, owner, lease_seconds, self._clock.now()))
@@ -272,6 +345,9 @@ class MemoryStore:
         now = self._clock.now()
         unknown = [e for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
         return tuple([e for e in unknown if e.probe_after is None or e.probe_after <= now][:limit])
+
+    async def begin_probe(self, effect: Effect, *, seconds: float) -> bool:
+        return self._transact(lambda tables: verbs.begin_probe(tables, effect, seconds, self._clock.now()))
 
     async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None:
         self._transact(lambda tables: verbs.probed_in_vain(tables, effect, next_probe_seconds, self._clock.now()))
@@ -299,6 +375,12 @@ class MemoryStore:
     async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
         found = [a for a in self._tables.approvals.values() if a.question.tenant == tenant and a.state in states]
         return tuple(found[::-1][:limit])
+
+    async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
+        now = self._clock.now()
+        pending = [a for a in self._tables.approvals.values() if a.state is ApprovalState.PENDING]
+        overdue = [a for a in pending if a.question.decide_by <= now]
+        return tuple(sorted(overdue, key=lambda a: a.question.asked_at)[:limit])
 
     async def answer(
         self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
@@ -333,6 +415,9 @@ class MemoryStore:
             )
         )
 
+    async def chain_waiting(self) -> int:
+        return 0
+
     async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
         now = self._clock.now()
         bodies = {(event.writer, event.sequence): event.body for event in self._tables.events}
@@ -345,14 +430,21 @@ class MemoryStore:
     async def pending_count(self) -> int:
         return sum(1 for approval in self._tables.approvals.values() if approval.state is ApprovalState.PENDING)
 
-    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
-        return self._transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...], *, note: StopNote | None = None) -> int:
+        return self._transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now(), note=note))
 
-    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None:
-        self._transact(lambda tables: verbs.resume(tables, scope, events))
+    async def resume(
+        self, scope: str, events: tuple[AuditEvent, ...], *, leave: StopLeave = StopLeave.DEPLOYMENT
+    ) -> bool:
+        return self._transact(lambda tables: verbs.resume(tables, scope, events, leave))
 
     async def stops(self) -> tuple[str, ...]:
         return self._tables.stops()
+
+    async def stop_records(self) -> tuple[StopRecord, ...]:
+        stopped = sorted(self._tables.stopped.items(), key=lambda item: (item[1], item[0]))
+        notes = self._tables.stop_notes
+        return tuple(StopRecord(scope=scope, stopped_at=at, note=notes.get(scope)) for scope, at in stopped)
 
     async def adopt_key(self, check: Mac, *, events: tuple[AuditEvent, ...]) -> None:
         self._transact(lambda tables: verbs.adopt_key(tables, check, events))
@@ -367,18 +459,23 @@ class MemoryStore:
     async def now(self) -> datetime:
         return self._clock.now()
 
-    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+    async def chained(self, *, tenant: str | None = None, newest: int | None = None) -> AsyncIterator[ChainedEvent]:
         events = [event for event in self._tables.events if tenant in (None, _tenant_of(event))]
-        yield from events if newest is None else events[-newest:]
+        for event in events if newest is None else events[-newest:]:
+            yield event
 
-    @contextmanager
-    def snapshot(self, *, tenant: str | None = None) -> Iterator[AuditSnapshot]:
+    @asynccontextmanager
+    async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:
         with self._lock:
-            events, heads = tuple(self._tables.events), self.heads()
+            events, heads = tuple(self._tables.events), self._heads()
+            tombstones = tuple(self._tables.tombstones.values())
         count = sum(1 for event in events if tenant in (None, _tenant_of(event)))
-        yield AuditSnapshot(heads=heads, count=count, events=iter(events))
+        yield AuditSnapshot(heads=heads, count=count, events=_each(events), tombstones=tombstones)
 
-    def heads(self) -> tuple[ChainHead, ...]:
+    async def heads(self) -> tuple[ChainHead, ...]:
+        return self._heads()
+
+    def _heads(self) -> tuple[ChainHead, ...]:
         return (self._chain.head(),) if self._tables.events else ()
 
     @property
@@ -391,6 +488,11 @@ class MemoryStore:
 
     async def close(self) -> None:
         return None
+
+
+async def _each(events: tuple[ChainedEvent, ...]) -> AsyncIterator[ChainedEvent]:
+    for event in events:
+        yield event
 
 
 def _key_uses(tables: MemoryTables) -> tuple[KeyUse, ...]:
@@ -407,6 +509,10 @@ def _key_uses(tables: MemoryTables) -> tuple[KeyUse, ...]:
     }
     key_ids = sorted({key_id for counter in counts.values() for key_id in counter})
     return tuple(KeyUse(key_id=each, **{name: counter[each] for name, counter in counts.items()}) for each in key_ids)
+
+
+def _own_scopes(effect: Effect) -> tuple[str, str]:
+    return tool_scope(effect.tenant, effect.tool), run_scope(effect.tenant, effect.run_id)
 
 
 def _keys_of(approval: Approval) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from placet.adapters.stores.sqlite import rows
+from placet.adapters.stores import rows
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import OperationKey
 
@@ -17,13 +17,20 @@ def effects(
     """What the statement selects from `effects`, in its order, as of one moment."""
     connection.execute("BEGIN")
     try:
-        found = _readable(connection.execute(statement, bindings))
-        if None not in found:
-            return tuple(effect for effect in found if effect is not None)
-        named = _names(connection, statement, bindings)
-        return tuple(effect or broken for effect, broken in zip(found, named, strict=True))
+        return in_transaction(connection, statement, bindings)
     finally:
         connection.execute("ROLLBACK")
+
+
+def in_transaction(
+    connection: apsw.Connection, statement: str, bindings: tuple[Any, ...]
+) -> tuple[Effect | BrokenEffect, ...]:
+    """The same, as of the moment of a transaction that is open already."""
+    found = _readable(connection.execute(statement, bindings))
+    if None not in found:
+        return tuple(effect for effect in found if effect is not None)
+    named = _names(connection, statement, bindings)
+    return tuple(effect or broken for effect, broken in zip(found, named, strict=True))
 
 
 def _readable(cursor: apsw.Cursor) -> list[Effect | BrokenEffect | None]:

@@ -6,13 +6,12 @@ files are used. What cannot be read so is not read.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from urllib.parse import quote
 
 import apsw
 
-from placet.adapters.stores.sqlite import rows
+from placet.adapters.stores import rows
 from placet.adapters.stores.sqlite.tables import SQL
 from placet.model.approval import Approval, ApprovalState
 
@@ -21,8 +20,8 @@ _PATIENCE_MILLISECONDS = 200
 
 def peek_pending(path: Path, tenant: str, *, limit: int) -> tuple[Approval, ...]:
     """Pending approvals as the rows say, newest first; none if the store cannot be read without touching it."""
-    names = json.dumps([ApprovalState.PENDING.value])
-    return tuple(rows.approval_from(row) for row in _peek(path, SQL["approvals_of_tenant"], (tenant, names, limit)))
+    bindings = (tenant, ApprovalState.PENDING.value, limit)
+    return tuple(rows.approval_from(row) for row in _peek(path, SQL["approvals_of_tenant"], bindings))
 
 
 def _peek(path: Path, statement: str, bindings: tuple[object, ...]) -> list[tuple[object, ...]]:

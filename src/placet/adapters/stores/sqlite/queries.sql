@@ -33,9 +33,35 @@ SELECT * FROM effects WHERE (state IN (SELECT value FROM json_each(?1)) OR state
     ELSE subject = ?2 END)
 ORDER BY updated_at DESC LIMIT ?3;
 
+-- name: effects_in_flight
+-- The same lists where only states are wanted that few rows are in; each by an index of its own.
+SELECT * FROM (
+    SELECT * FROM effects WHERE state = 'dispatched' AND 'dispatched' IN (SELECT value FROM json_each(?1))
+    UNION ALL
+    SELECT * FROM effects WHERE state = 'unknown' AND 'unknown' IN (SELECT value FROM json_each(?1))
+    UNION ALL
+    SELECT * FROM effects INDEXED BY effects_of_no_state WHERE state NOT IN (
+        'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent')
+) WHERE (?4 IS NULL OR tenant = ?4) AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at DESC LIMIT ?3;
+
 -- name: unknown_effects
--- For gauges: how many, and since when the oldest.
-SELECT count(*), min(updated_at) FROM effects WHERE state = 'unknown';
+-- For gauges: how many of each tool after so many looks in vain, and since when the oldest.
+SELECT tool, probes, count(*), min(updated_at) FROM effects WHERE state = 'unknown' GROUP BY tool, probes;
+
+-- name: end_of_rows
+-- Where the next so many rows after one end; NULL if there is none.
+SELECT max(number) FROM (SELECT rowid AS number FROM effects WHERE rowid > ? ORDER BY rowid LIMIT ?);
+
+-- name: effects_between
+-- All rows of a stretch, whatever their state, to find those that cannot be read.
+SELECT * FROM effects WHERE rowid > ?1 AND rowid <= ?2 AND (?3 IS NULL OR tenant = ?3) AND (?4 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?4)
+    ELSE subject = ?4 END);
 
 -- name: stranded
 -- Dispatched rows whose lease is over.
@@ -68,7 +94,8 @@ SELECT count(*) FROM approvals WHERE state = 'pending';
 -- name: count_dispatched
 -- How many of a stopped scope are still on their way.
 SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
-    ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'run:' || json_array(tenant, run_id));
+    ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'tool:' || json_array(tenant, tool)
+    OR ?1 = 'run:' || json_array(tenant, run_id));
 
 -- name: is_voided
 SELECT 1 FROM voided_tokens WHERE token = ?;
@@ -77,13 +104,16 @@ SELECT 1 FROM voided_tokens WHERE token = ?;
 INSERT INTO voided_tokens VALUES (?, ?);
 
 -- name: run
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at FROM runs WHERE tenant = ? AND run_id = ?;
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+WHERE tenant = ? AND run_id = ?;
 
 -- name: open_run
-INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at) VALUES (?, ?, ?, ?, ?, 1, ?);
+INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at)
+VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6);
 
 -- name: count_step
-UPDATE runs SET steps = steps + 1, state_version = state_version + 1 WHERE tenant = ? AND run_id = ?;
+UPDATE runs SET steps = steps + 1, state_version = state_version + 1, stepped_at = max(coalesce(stepped_at, 0), ?3)
+WHERE tenant = ?1 AND run_id = ?2;
 
 -- name: has_step
 SELECT 1 FROM step_fingerprints WHERE tenant = ? AND run_id = ? AND call_id = ? AND fingerprint = ?;
@@ -121,7 +151,14 @@ WHERE tenant = ?1 AND subject = ?2 AND run_id = ?3 AND tool = ?4 AND argument_di
 ORDER BY asked_at DESC, approval_id DESC;
 
 -- name: approvals_of_tenant
-SELECT * FROM approvals WHERE tenant = ? AND state IN (SELECT value FROM json_each(?)) ORDER BY asked_at DESC LIMIT ?;
+-- Of one state, so that the index gives them in order.
+SELECT * FROM approvals WHERE tenant = ? AND state = ? ORDER BY asked_at DESC LIMIT ?;
+
+-- name: overdue_approvals
+-- Questions nobody decided in time; what is no JSON any more was altered, and is left to whoever looks at it.
+SELECT * FROM approvals
+WHERE state = 'pending' AND CASE WHEN json_valid(question) THEN json_extract(question, '$.decide_by') <= ?1 END
+ORDER BY asked_at LIMIT ?2;
 
 -- name: stops
 SELECT scope FROM stops ORDER BY scope;
@@ -131,6 +168,20 @@ INSERT INTO stops VALUES (?, ?);
 
 -- name: drop_stop
 DELETE FROM stops WHERE scope = ?;
+
+-- name: stop_leave
+SELECT leave FROM stop_notes WHERE scope = ?;
+
+-- name: put_stop_note
+INSERT INTO stop_notes VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (scope) DO UPDATE SET subject = ?2, tenant = ?3, leave = ?4, sealed_reason = ?5;
+
+-- name: drop_stop_note
+DELETE FROM stop_notes WHERE scope = ?;
+
+-- name: stop_records
+SELECT scope, stopped_at, subject, tenant, leave, sealed_reason
+FROM stops LEFT JOIN stop_notes USING (scope) ORDER BY stopped_at, scope;
 
 -- name: append_event
 INSERT INTO audit_events (writer, sequence, body, link, key_id) VALUES (?, ?, ?, ?, ?);
@@ -163,7 +214,10 @@ SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, s
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY writer, sequence;
 
 -- name: count_events
-SELECT count(*) FROM audit_events WHERE ?1 IS NULL OR tenant = ?1;
+SELECT count(*) FROM audit_events;
+
+-- name: count_events_of_tenant
+SELECT count(*) FROM audit_events WHERE tenant = ?;
 
 -- name: newest_of_tenant
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
@@ -203,3 +257,134 @@ SELECT 'events', CAST(key_id AS BLOB), count(*) FROM audit_events GROUP BY audit
 -- name: first_meta
 -- The first one stands.
 INSERT INTO placet_meta VALUES (?, ?) ON CONFLICT (name) DO NOTHING;
+
+-- name: lock_effect
+-- Changes nothing, and takes the write lock: what is read next is the newest, and stays so until the transaction ends.
+UPDATE effects SET fence = fence WHERE tenant = ? AND operation_key = ?;
+
+-- name: add_waiting
+INSERT INTO unchained_events (body, key_id, mac) VALUES (?, ?, ?);
+
+-- name: has_waiting
+-- Asked once per batch; nearly always the index is empty.
+SELECT 1 FROM unchained_events WHERE is_refused = 0 LIMIT 1;
+
+-- name: count_waiting
+SELECT count(*) FROM unchained_events WHERE is_refused = 0;
+
+-- name: waiting
+-- As bytes: what somebody put there may be no text.
+SELECT number, CAST(body AS BLOB), CAST(key_id AS BLOB), CAST(mac AS BLOB)
+FROM unchained_events WHERE is_refused = 0 ORDER BY number LIMIT ?;
+
+-- name: is_chained
+-- By the index of tenant and instant.
+SELECT 1 FROM audit_events
+WHERE tenant = json_extract(?1, '$.tenant') AND at = json_extract(?1, '$.at') AND body = ?1;
+
+-- name: drop_waiting
+DELETE FROM unchained_events WHERE number = ?;
+
+-- name: refuse_waiting
+UPDATE unchained_events SET is_refused = 1 WHERE number = ?;
+
+-- name: next_finished_kind
+-- From one tenant and tool to the next, without passing over what is between.
+SELECT tenant, tool FROM effects INDEXED BY effects_finished
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND (tenant, tool) > (?, ?) ORDER BY tenant, tool LIMIT 1;
+
+-- name: finished
+SELECT * FROM effects INDEXED BY effects_finished
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND tenant = ? AND tool = ? AND updated_at < ? ORDER BY updated_at LIMIT ? OFFSET ?;
+
+-- name: count_finished
+SELECT count(*), min(updated_at) FROM effects INDEXED BY effects_finished
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND tenant = ? AND tool = ? AND updated_at < ?;
+
+-- name: next_tenant_of_runs
+SELECT tenant FROM runs WHERE tenant > ? ORDER BY tenant LIMIT 1;
+
+-- name: old_runs
+SELECT tenant, run_id, steps FROM runs INDEXED BY runs_by_opening
+WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2 ORDER BY opened_at LIMIT ?3;
+
+-- name: count_old_runs
+SELECT count(*), min(opened_at) FROM runs INDEXED BY runs_by_opening
+WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2;
+
+-- name: drop_run
+DELETE FROM runs WHERE tenant = ? AND run_id = ?;
+
+-- name: drop_steps
+DELETE FROM step_fingerprints WHERE tenant = ? AND run_id = ?;
+
+-- name: drop_steps_of_before
+DELETE FROM steps WHERE tenant = ? AND run_id = ?;
+
+-- name: drop_denials
+DELETE FROM denials WHERE tenant = ? AND run_id = ?;
+
+-- name: next_tenant_of_approvals
+SELECT tenant FROM approvals WHERE tenant > ? ORDER BY tenant LIMIT 1;
+
+-- name: old_approvals
+SELECT * FROM approvals WHERE tenant = ? AND state = ? AND asked_at < ? ORDER BY asked_at LIMIT ?;
+
+-- name: count_old_approvals
+SELECT count(*), min(asked_at) FROM approvals WHERE tenant = ? AND state = ? AND asked_at < ?;
+
+-- name: drop_approval
+DELETE FROM approvals WHERE tenant = ? AND approval_id = ?;
+
+-- name: old_tokens
+SELECT token FROM voided_tokens WHERE voided_at < ? ORDER BY voided_at LIMIT ?;
+
+-- name: count_old_tokens
+SELECT count(*), min(voided_at) FROM voided_tokens WHERE voided_at < ?;
+
+-- name: drop_void
+DELETE FROM voided_tokens WHERE token = ?;
+
+-- name: next_tenant_of_events
+SELECT tenant FROM audit_events WHERE tenant > ? ORDER BY tenant LIMIT 1;
+
+-- name: count_old_events
+SELECT count(*), min(at) FROM audit_events WHERE tenant = ? AND at < ?;
+
+-- name: oldest_events
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE writer = ? AND sequence < ? ORDER BY sequence LIMIT ?;
+
+-- name: kept_until
+-- What has to stay of a chain: its last event, and reads that recovery may have to complete.
+SELECT min(sequence) FROM (
+    SELECT sequence FROM audit_heads WHERE writer = ?1
+    UNION ALL
+    SELECT * FROM (SELECT sequence FROM open_reads WHERE writer = ?1 ORDER BY sequence LIMIT 1));
+
+-- name: link_at
+SELECT link FROM audit_events WHERE writer = ? AND sequence = ?;
+
+-- name: chain_start
+SELECT first_kept FROM audit_tombstones WHERE writer = ?;
+
+-- name: tombstones
+SELECT writer, first_kept, link, removed, cut_by, cut_at, key_id, mac FROM audit_tombstones ORDER BY writer;
+
+-- name: put_tombstone
+INSERT INTO audit_tombstones VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (writer) DO UPDATE SET first_kept = ?2, link = ?3, removed = ?4, cut_by = ?5, cut_at = ?6, key_id = ?7, mac = ?8;
+
+-- name: cut
+DELETE FROM audit_events WHERE writer = ? AND sequence < ?;
+
+-- name: holds
+SELECT scope, held_by, held_at FROM holds ORDER BY held_at, scope;
+
+-- name: add_hold
+INSERT INTO holds VALUES (?, ?, ?);
+
+-- name: drop_hold
+DELETE FROM holds WHERE scope = ?;

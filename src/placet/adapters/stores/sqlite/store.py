@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from placet.adapters.stores import verbs
+from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.chain import ChainWriter
-from placet.adapters.stores.sqlite import listing, rows
+from placet.adapters.stores.sqlite import listing
+from placet.adapters.stores.sqlite.archive import SqliteArchive
+from placet.adapters.stores.sqlite.co_commit import co_commit
 from placet.adapters.stores.sqlite.connection import open_file, read_only, translated
 from placet.adapters.stores.sqlite.tables import KEY_CHECK, SQL, same_ask_bindings
 from placet.adapters.stores.sqlite.writer import Writer
@@ -27,6 +30,7 @@ from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, W
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
+    CoCommitAnswer,
     LostRead,
     MoveAnswer,
     OpenRead,
@@ -38,14 +42,20 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
+from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.ports.clock import Clock
 from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 from placet.ports.meter import Meter
 from placet.ports.store import AuditSnapshot, Heard
+from placet.rules.approvals import instant_text
 from placet.rules.audit import heads_form
 
+_ROWS_AT_ONCE = 5_000
+_IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
+_ASKED_AT = 16  # the column of `approvals`
 
-class SqliteStore:
+
+class SqliteStore(SqliteArchive):
     """Verbs go to the writer thread and come back durable; look-ups read the last committed state.
 
     The clock of a SQLite store is the host's: all processes that share the file share the host.
@@ -84,6 +94,9 @@ class SqliteStore:
     async def settle(self, settlement: Settlement) -> MoveAnswer:
         return await self._writer.transact(lambda tables: verbs.settle(tables, settlement, self._clock.now()))
 
+    def co_commit(self, connection: object, settlement: Settlement) -> CoCommitAnswer:
+        return co_commit(connection, settlement, path=self._path, chain=self._chain, now=self._clock.now())
+
     async def void(self, tenant: str, operation_key: OperationKey, token: Token) -> bool:
         return await self._writer.transact(
             lambda tables: verbs.void(tables, tenant, operation_key, token, self._clock.now())
@@ -97,13 +110,29 @@ class SqliteStore:
         self, *, tenant: str | None, states: Sequence[EffectState], limit: int, subject: str | None = None
     ) -> tuple[Effect | BrokenEffect, ...]:
         names = json.dumps([state.value for state in states])
+        if _IN_FLIGHT.issuperset(states):
+            return self._effects("effects_in_flight", names, subject, limit, tenant)
         if tenant is None:
             return self._effects("effects_of_all", names, subject, limit)
         return self._effects("effects_of_tenant", names, subject, limit, tenant)
 
     async def unknown_effects(self) -> UnknownEffects:
-        ((count, oldest_at),) = self._read("unknown_effects")
-        return UnknownEffects(count=count, oldest_at=rows.instant(oldest_at))
+        return rows.unknown_effects_from(self._read("unknown_effects"))
+
+    async def broken_effects(self, *, tenant: str | None, subject: str | None, limit: int) -> tuple[BrokenEffect, ...]:
+        """Some thousand rows at a time, from threads of their own, so that calls go on meanwhile."""
+        found: list[BrokenEffect] = []
+        after, last = 0, await asyncio.to_thread(self._end_of_rows, 0)
+        while last is not None and len(found) < limit:
+            rest = limit - len(found)
+            several = await asyncio.to_thread(self._effects, "effects_between", after, last, tenant, subject)
+            found += [effect for effect in several if isinstance(effect, BrokenEffect)][:rest]
+            after, last = last, await asyncio.to_thread(self._end_of_rows, last)
+        return tuple(found)
+
+    def _end_of_rows(self, after: int) -> int | None:
+        found: int | None = self._read("end_of_rows", after, _ROWS_AT_ONCE)[0][0]
+        return found
 
     async def heartbeat(self, owner: OwnerId, *, lease_seconds: float) -> int:
         return await self._writer.transact(
@@ -118,6 +147,9 @@ class SqliteStore:
 
     async def due_for_probe(self, *, limit: int) -> tuple[Effect | BrokenEffect, ...]:
         return self._effects("due_for_probe", rows.microseconds(self._clock.now()), limit)
+
+    async def begin_probe(self, effect: Effect, *, seconds: float) -> bool:
+        return await self._writer.transact(lambda tables: verbs.begin_probe(tables, effect, seconds, self._clock.now()))
 
     async def probed_in_vain(self, effect: Effect, *, next_probe_seconds: float) -> None:
         await self._writer.transact(
@@ -147,8 +179,21 @@ class SqliteStore:
         return None if row is None else rows.approval_from(row)
 
     async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
-        names = json.dumps([state.value for state in states])
-        return tuple(rows.approval_from(row) for row in self._read("approvals_of_tenant", tenant, names, limit))
+        """State by state, as the index has them, and as of one moment."""
+        found: list[tuple[Any, ...]] = []
+        with self._reading, translated(self._path):
+            self._reader.execute("BEGIN")
+            try:
+                for state in sorted(set(states)):
+                    found += self._reader.execute(SQL["approvals_of_tenant"], (tenant, state.value, limit))
+            finally:
+                self._reader.execute("ROLLBACK")
+        found.sort(key=lambda row: row[_ASKED_AT], reverse=True)
+        return tuple(rows.approval_from(row) for row in found[:limit])
+
+    async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
+        now = instant_text(self._clock.now())
+        return tuple(rows.approval_from(row) for row in self._read("overdue_approvals", now, limit))
 
     async def answer(
         self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
@@ -183,6 +228,13 @@ class SqliteStore:
             )
         )
 
+    async def chain_waiting(self) -> int:
+        """Every batch of the writer chains what waits before anything else; so one that does nothing is enough."""
+        waiting = self._read("count_waiting")[0][0]
+        if waiting:
+            await self._writer.transact(lambda tables: None)
+        return int(waiting)
+
     async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
         found = self._read("lost_reads", rows.microseconds(self._clock.now()), limit)
         return tuple(LostRead(place=Place(writer=row[0], sequence=row[1]), started=row[2].encode()) for row in found)
@@ -193,14 +245,21 @@ class SqliteStore:
     async def pending_count(self) -> int:
         return int(self._read("pending_count")[0][0])
 
-    async def stop(self, scope: str, events: tuple[AuditEvent, ...]) -> int:
-        return await self._writer.transact(lambda tables: verbs.stop(tables, scope, events, self._clock.now()))
+    async def stop(self, scope: str, events: tuple[AuditEvent, ...], *, note: StopNote | None = None) -> int:
+        return await self._writer.transact(
+            lambda tables: verbs.stop(tables, scope, events, self._clock.now(), note=note)
+        )
 
-    async def resume(self, scope: str, events: tuple[AuditEvent, ...]) -> None:
-        await self._writer.transact(lambda tables: verbs.resume(tables, scope, events))
+    async def resume(
+        self, scope: str, events: tuple[AuditEvent, ...], *, leave: StopLeave = StopLeave.DEPLOYMENT
+    ) -> bool:
+        return await self._writer.transact(lambda tables: verbs.resume(tables, scope, events, leave))
 
     async def stops(self) -> tuple[str, ...]:
         return tuple(row[0] for row in self._read("stops"))
+
+    async def stop_records(self) -> tuple[StopRecord, ...]:
+        return tuple(rows.stop_record_from(row) for row in self._read("stop_records"))
 
     async def adopt_key(self, check: Mac, *, events: tuple[AuditEvent, ...]) -> None:
         await self._writer.transact(lambda tables: verbs.adopt_key(tables, check, events))
@@ -215,11 +274,12 @@ class SqliteStore:
     async def now(self) -> datetime:
         return self._clock.now()
 
-    def chained(self, *, tenant: str | None = None, newest: int | None = None) -> Iterator[ChainedEvent]:
+    async def chained(self, *, tenant: str | None = None, newest: int | None = None) -> AsyncIterator[ChainedEvent]:
         """Reads through a connection of its own, so that a long export disturbs nobody."""
         if newest is not None:
             found = self._read("newest", newest) if tenant is None else self._read("newest_of_tenant", tenant, newest)
-            yield from (rows.event_from(row) for row in found[::-1])
+            for row in found[::-1]:
+                yield rows.event_from(row)
             return
         name = "chained" if tenant is None else "chained_of_tenant"
         bindings = () if tenant is None else (tenant,)
@@ -231,20 +291,22 @@ class SqliteStore:
             finally:
                 connection.close(True)
 
-    @contextmanager
-    def snapshot(self, *, tenant: str | None = None) -> Iterator[AuditSnapshot]:
+    @asynccontextmanager
+    async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:
         with translated(self._path):
             connection = read_only(self._path)
             try:
                 connection.execute("BEGIN")
-                count: Any = connection.execute(SQL["count_events"], (tenant,)).fetchall()[0][0]
+                counted = ("count_events", ()) if tenant is None else ("count_events_of_tenant", (tenant,))
+                count: Any = connection.execute(SQL[counted[0]], counted[1]).fetchall()[0][0]
                 heads = tuple(rows.head_from(row) for row in connection.execute(SQL["heads"]))
-                events = (rows.event_from(row) for row in connection.execute(SQL["chained"]))
-                yield AuditSnapshot(heads=heads, count=count, events=events)
+                tombstones = tuple(rows.tombstone_from(row) for row in connection.execute(SQL["tombstones"]))
+                events = _events(connection.execute(SQL["chained"]))
+                yield AuditSnapshot(heads=heads, count=count, events=events, tombstones=tombstones)
             finally:
                 connection.close(True)
 
-    def heads(self) -> tuple[ChainHead, ...]:
+    async def heads(self) -> tuple[ChainHead, ...]:
         return tuple(rows.head_from(row) for row in self._read("heads"))
 
     @property
@@ -267,6 +329,11 @@ class SqliteStore:
         with self._reading, translated(self._path):
             found: list[tuple[Any, ...]] = self._reader.execute(SQL[name], bindings).fetchall()
             return found
+
+
+async def _events(cursor: apsw.Cursor) -> AsyncIterator[ChainedEvent]:
+    for row in cursor:
+        yield rows.event_from(row)
 
 
 def _check_key(connection: apsw.Connection, keys: Keys) -> None:

@@ -9,16 +9,19 @@ from typing import Any
 
 import apsw
 
+from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
-from placet.adapters.stores.sqlite import rows
 from placet.adapters.stores.sqlite.statements import queries
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval, Mac
-from placet.model.audit import AuditEvent
+from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
 from placet.model.effect import Effect
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import Place, SameAsk, Step
+from placet.model.retention import Hold
 from placet.model.run import Run
+from placet.model.stopping import StopLeave, StopNote
+from placet.rules.audit import event_of
 
 SQL = queries()
 KEY_CHECK = "key_check"
@@ -29,16 +32,23 @@ class SqliteTables:
 
     def __init__(self, connection: apsw.Connection, chain: ChainWriter) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()
+        self._stops: tuple[str, ...] | None = None
+        self._has_head = False
         self._chain = chain
         self.appended: list[AuditEvent] = []
 
     def _one(self, name: str, *bindings: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._connection.execute(SQL[name], bindings).fetchone()
-        return row
+        found: list[tuple[Any, ...]] = self._cursor.execute(SQL[name], bindings).fetchall()
+        return found[0] if found else None  # read to its end: a statement left open would keep its snapshot
 
     def _write(self, name: str, *bindings: Any) -> int:
-        self._connection.execute(SQL[name], bindings)
+        self._cursor.execute(SQL[name], bindings)
         return self._connection.changes()
+
+    def begin(self) -> None:
+        """A transaction has begun, with the write lock: what nobody else may change now is looked up once in it."""
+        self._stops = None
 
     def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
         row = self._one("effect", tenant, operation_key)
@@ -86,11 +96,11 @@ class SqliteTables:
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
         self._write("add_step", step.tenant, step.run_id, step.call_id, step.fingerprint)
         self._write("tell_step", step.tenant, step.run_id, step.call_id)
+        at = rows.microseconds(opened_at)
         if is_first:
-            at = rows.microseconds(opened_at)
             self._write("open_run", step.tenant, step.run_id, step.subject, step.policy_version, step.max_steps, at)
         else:
-            self._write("count_step", step.tenant, step.run_id)
+            self._write("count_step", step.tenant, step.run_id, at)
 
     def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
         row = self._one("denials", tenant, run_id, tool)
@@ -100,13 +110,25 @@ class SqliteTables:
         self._write("add_denial", tenant, run_id, tool)
 
     def stops(self) -> tuple[str, ...]:
-        return tuple(row[0] for row in self._connection.execute(SQL["stops"]))
+        if self._stops is None:
+            self._stops = tuple(row[0] for row in self._connection.execute(SQL["stops"]))
+        return self._stops
 
     def add_stop(self, scope: str, at: datetime) -> None:
+        self._stops = None
         self._write("add_stop", scope, rows.microseconds(at))
 
     def drop_stop(self, scope: str) -> None:
+        self._stops = None
         self._write("drop_stop", scope)
+        self._write("drop_stop_note", scope)
+
+    def stop_leave(self, scope: str) -> StopLeave | None:
+        row = self._one("stop_leave", scope)
+        return StopLeave(row[0]) if row is not None else None
+
+    def put_stop_note(self, scope: str, note: StopNote) -> None:
+        self._write("put_stop_note", scope, note.subject, note.tenant, note.leave.value, note.sealed_reason)
 
     def count_dispatched(self, scope: str) -> int:
         row = self._one("count_dispatched", scope)
@@ -120,11 +142,70 @@ class SqliteTables:
 
     def append(self, events: Iterable[AuditEvent]) -> Place:
         for event in events:
-            chained = self._chain.link(event)
-            body = chained.body.decode()
-            self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
+            self._append(self._chain.link(event))
             self.appended.append(event)
         return Place(writer=self._chain.writer, sequence=self._chain.end[0])
+
+    def _append(self, chained: ChainedEvent) -> None:
+        body = chained.body.decode()
+        self._write("append_event", chained.writer, chained.sequence, body, chained.link, chained.key_id)
+
+    def has_waiting(self) -> bool:
+        return self._one("has_waiting") is not None
+
+    def waiting(self, limit: int) -> list[UnchainedEvent]:
+        found = self._connection.execute(SQL["waiting"], (limit,)).fetchall()
+        return [rows.unchained_from(row) for row in found]
+
+    def is_chained(self, body: bytes) -> bool:
+        return self._one("is_chained", body.decode()) is not None
+
+    def append_waiting(self, waiting: UnchainedEvent) -> None:
+        self._append(self._chain.link_body(waiting.body))
+        event = event_of(waiting.body)
+        if event is not None:
+            self.appended.append(event)
+
+    def drop_waiting(self, waiting: UnchainedEvent) -> None:
+        self._write("drop_waiting", waiting.number)
+
+    def refuse_waiting(self, waiting: UnchainedEvent) -> None:
+        self._write("refuse_waiting", waiting.number)
+
+    def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
+        self._write("drop_approval", tenant, approval_id)
+
+    def drop_run(self, tenant: str, run_id: RunId) -> None:
+        for name in ("drop_steps", "drop_steps_of_before", "drop_denials", "drop_run"):
+            self._write(name, tenant, run_id)
+
+    def drop_void(self, token: Token) -> None:
+        self._write("drop_void", token)
+
+    def holds(self) -> frozenset[str]:
+        return frozenset(row[0] for row in self._connection.execute(SQL["holds"]))
+
+    def add_hold(self, hold: Hold) -> None:
+        self._write("add_hold", hold.scope, hold.held_by, rows.microseconds(hold.held_at))
+
+    def drop_hold(self, scope: str) -> None:
+        self._write("drop_hold", scope)
+
+    def chain_start(self, writer: WriterId) -> int:
+        row = self._one("chain_start", writer)
+        return 1 if row is None else int(row[0])
+
+    def kept_until(self, writer: WriterId) -> int:
+        row = self._one("kept_until", writer)
+        return int(row[0]) if row is not None and row[0] is not None else 0
+
+    def link_at(self, writer: WriterId, sequence: int) -> str | None:
+        row = self._one("link_at", writer, sequence)
+        return None if row is None else str(row[0])
+
+    def cut(self, tombstone: ChainTombstone) -> None:
+        self._write("put_tombstone", *rows.tombstone_row(tombstone))
+        self._write("cut", tombstone.writer, tombstone.first_kept)
 
     def put_key_check(self, check: Mac) -> None:
         self._write("put_meta", KEY_CHECK, rows.mac_text(check))
@@ -138,7 +219,9 @@ class SqliteTables:
         """The chain's end; with its first events also note which ends of other chains it names."""
         head = self._chain.head()
         opened_after = head.opened_after.decode()
-        if self._one("has_head", head.writer) is None:
+        if not self._has_head:
+            self._has_head = self._one("has_head", head.writer) is not None  # one that is there stays
+        if not self._has_head:
             for writer, (sequence, _) in json.loads(opened_after).items():
                 self._write("remember", sequence, writer)
         self._write("put_head", head.writer, head.sequence, head.link, opened_after, head.key_id, head.mac)

@@ -1,8 +1,9 @@
 """One thread that writes: whatever callers wait is committed together.
 
-Each verb runs in its own savepoint, so one caller's fault is not another's; the commit is one fsync for all. A verb
-is durable when its caller hears of it, and not before. Callers cannot cancel a verb they have handed over: the answer
-comes, and the cancellation is raised at their next wait.
+The verbs of a batch share a savepoint. If one of them fails, all are taken back and each runs again in a savepoint of
+its own, so one caller's fault is not another's; the commit is one fsync for all. A verb is durable when its caller
+hears of it, and not before. Callers cannot cancel a verb they have handed over: the answer comes, and the cancellation
+is raised at their next wait.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 import apsw
 
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.co_commits import chain_waiting
 from placet.adapters.stores.sqlite.connection import connect, translated
 from placet.adapters.stores.sqlite.tables import SQL, SqliteTables
 from placet.errors import MisuseError, PlacetError, StoreError, StoreInDoubt, StoreUnavailable
@@ -27,7 +29,7 @@ from placet.model.audit import AuditEvent
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.meter import Meter
 from placet.ports.store import Heard
-from placet.ports.waiting import whatever_happens
+from placet.ports.waiting import Unbreakable, whatever_happens
 from placet.rules.audit import GENESIS
 
 MAX_BATCH = 256
@@ -40,7 +42,7 @@ Verb = Callable[[SqliteTables], Any]
 class _Order:
     verb: Verb
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | None
     answer: Any = None
     fault: BaseException | None = None
     events: tuple[AuditEvent, ...] = ()
@@ -87,10 +89,10 @@ class Writer:
         if self._closed:
             raise StoreUnavailable("The store is closed.")
         loop = asyncio.get_running_loop()
-        order = _Order(verb=verb, loop=loop, future=loop.create_future())
-        self._orders.put(order)
-        await whatever_happens(order.future)
-        answer: Answered = order.future.result()
+        future: asyncio.Future[Answered] = Unbreakable(loop=loop)
+        self._orders.put(_Order(verb=verb, loop=loop, future=future))
+        await whatever_happens(future)
+        answer: Answered = future.result()
         return answer
 
     def close(self) -> None:
@@ -136,6 +138,7 @@ class Writer:
                 if self._is_broken:
                     self._reopen()
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._tables.begin()
                 self._tables.note_key_check()
         except StoreError as fault:
             if self._connection.in_transaction:
@@ -144,8 +147,9 @@ class Writer:
             return
         end = self._chain.end
         changes = self._connection.total_changes()
-        for order in batch:
-            self._run(order)
+        chaining = self._chaining(batch[0].loop)
+        if self._connection.in_transaction:  # else chaining met a fault, and SQLite gave it up
+            self._run_all(batch, is_alone=len(batch) == 1 and not chaining)
         refusal = self._put_head(end) or self._finish()
         if refusal is not None:
             self._chain.rewind(end)
@@ -153,6 +157,59 @@ class Writer:
         elif self._connection.total_changes() > changes:
             self.commits += 1
             self._meter.committed(operations=len(batch), seconds=elapsed_seconds(self._clock, started))
+            batch += chaining
+
+    def _chaining(self, loop: asyncio.AbstractEventLoop) -> list[_Order]:
+        """What co-commits left to be chained goes first; a fault of it is nobody else's, and a later batch tries again.
+
+        Its events are heard where the first of the batch is, as nobody else is at hand.
+        """
+        order = _Order(verb=lambda tables: chain_waiting(tables, self._chain, self._clock.now), loop=loop, future=None)
+        with suppress(StoreError), translated(self._path):
+            if self._connection.in_transaction and self._tables.has_waiting():
+                self._run(order)
+        return [order] if order.events else []
+
+    def _run_all(self, batch: list[_Order], *, is_alone: bool) -> None:
+        if is_alone:
+            self._run_alone(batch[0])
+        elif not self._run_together(batch):
+            for order in batch:
+                self._run(order)
+
+    def _run_alone(self, order: _Order) -> None:
+        """Run the only one of its transaction, which needs no savepoint: if it fails, nothing is committed."""
+        self._tables.appended.clear()
+        try:
+            with translated(self._path):
+                order.answer = order.verb(self._tables)
+            order.events = tuple(self._tables.appended)
+        except BaseException as fault:
+            order.fault = _told(fault)
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _run_together(self, batch: list[_Order]) -> bool:
+        """Run them in one savepoint, as nearly always all of them succeed; false if one did not, and nothing stands."""
+        end, order = self._chain.end, batch[0]
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            with translated(self._path):
+                for order in batch:
+                    self._tables.appended.clear()
+                    order.answer = order.verb(self._tables)
+                    order.events = tuple(self._tables.appended)
+        except BaseException as fault:
+            self._chain.rewind(end)
+            self._tables.begin()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO batch")
+                self._connection.execute("RELEASE batch")
+            else:
+                order.fault = _told(fault)  # SQLite gave the transaction up: none of them runs again
+            return False
+        self._connection.execute("RELEASE batch")
+        return True
 
     def _run(self, order: _Order) -> None:
         if not self._connection.in_transaction:
@@ -165,8 +222,9 @@ class Writer:
                 order.answer = order.verb(self._tables)
             order.events = tuple(self._tables.appended)
         except BaseException as fault:
-            order.fault = fault if isinstance(fault, PlacetError) else StoreUnavailable("The store could not do it.")
+            order.fault = _told(fault)
             self._chain.rewind(end)
+            self._tables.begin()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK TO verb")
         if self._connection.in_transaction:
@@ -187,13 +245,16 @@ class Writer:
         return StoreUnavailable("The store gave the transaction up.")  # SQLite did: disk full, or an I/O fault
 
     def _finish(self) -> StoreError | None:
-        """Commit. A fault of COMMIT itself, other than a lock, leaves it open what a restart will find."""
+        """Commit. A fault of COMMIT itself, but for a lock or a full disk, leaves it open what a restart will find."""
         try:
             self._connection.execute("COMMIT")
             return None
         except apsw.BusyError:
             self._connection.execute("ROLLBACK")
             return StoreUnavailable("The store is locked by another process.")
+        except apsw.FullError:  # the frame that makes a commit is the last one written, and had no room
+            self._is_broken = True
+            return StoreUnavailable("The disk of the store is full.", hint="Free space, then ask again.")
         except apsw.Error:
             self._is_broken = True
             return StoreInDoubt("The commit's answer was lost.")
@@ -217,6 +278,10 @@ class Writer:
         self._is_broken = False
 
 
+def _told(fault: BaseException) -> PlacetError:
+    return fault if isinstance(fault, PlacetError) else StoreUnavailable("The store could not do it.")
+
+
 def _fail(batch: list[_Order], fault: StoreError) -> None:
     for order in batch:
         if order.fault is None:
@@ -237,7 +302,7 @@ def _deliver(batch: list[_Order], heard: Heard) -> None:
 
 def _resolve(orders: list[_Order], heard: Heard) -> None:
     for order in orders:
-        if order.future.done():
+        if order.future is None or order.future.done():
             continue
         if order.fault is not None:
             order.future.set_exception(order.fault)

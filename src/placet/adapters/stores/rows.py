@@ -10,19 +10,23 @@ from typing import Any
 
 from placet.errors import PlacetError, StoreCorrupt
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
-from placet.model.audit import ChainedEvent, ChainHead
+from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone, UnchainedEvent
 from placet.model.custody import KeyUse
 from placet.model.decision import RequirementKind
-from placet.model.effect import BrokenEffect, Effect, EffectState
+from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
+from placet.model.retention import Hold, OldRows
 from placet.model.run import Run
+from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.rules.approvals import instant_text, question_form, signed_form
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(instant: datetime | None) -> int | None:
-    return None if instant is None else (instant - _EPOCH) // _MICROSECOND
+    if instant is None:
+        return None
+    passed = instant - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 def instant(value: int | None) -> datetime | None:
@@ -118,6 +122,7 @@ _EFFECT_INSTANTS = tuple(
     for name in ("lease_until", "send_by", "attempt_ended_at", "probe_after", "created_at", "updated_at")
 )
 _STATE = _EFFECT_FIELDS.index("state")
+_STATES = {state.value: state for state in EffectState}
 _ENDS = _EFFECT_FIELDS.index("ends_by_itself")
 
 
@@ -129,12 +134,12 @@ def effect_from(row: tuple[Any, ...]) -> Effect:
     """
     try:
         values = list(row)
-        values[_STATE] = EffectState(values[_STATE])
+        values[_STATE] = _STATES[values[_STATE]]
         values[_ENDS] = bool(values[_ENDS])
         for index in _EFFECT_INSTANTS:
             values[index] = instant(values[index])
         return Effect(**dict(zip(_EFFECT_FIELDS, values, strict=True)))
-    except (ValueError, TypeError, OverflowError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         pass
     raise StoreCorrupt("A row of the ledger cannot be read; somebody changed it by hand.")
 
@@ -145,6 +150,15 @@ def effect_or_broken(row: tuple[Any, ...]) -> Effect | BrokenEffect:
         return effect_from(row)
     except StoreCorrupt:
         return BrokenEffect(tenant=row[0], operation_key=row[1])
+
+
+def unknown_effects_from(found: Iterable[tuple[Any, ...]]) -> UnknownEffects:
+    groups = [(UnknownGroup(tool=tool, probes=probes, count=count), oldest) for tool, probes, count, oldest in found]
+    return UnknownEffects(
+        count=sum(group.count for group, _ in groups),
+        oldest_at=instant(min((oldest for _, oldest in groups), default=None)),
+        groups=tuple(group for group, _ in groups),
+    )
 
 
 # ---------------------------------------------------------------- approvals
@@ -318,14 +332,75 @@ def run_from(row: tuple[Any, ...]) -> Run:
         max_steps=row[4],
         steps=row[5],
         opened_at=_sure(row[6]),
+        stepped_at=instant(row[7]),
     )
+
+
+def stop_record_from(row: tuple[Any, ...]) -> StopRecord:
+    scope, stopped_at, subject, tenant, leave, sealed_reason = row
+    note = None
+    if subject is not None:
+        note = StopNote(subject=subject, tenant=tenant, leave=StopLeave(leave), sealed_reason=sealed_reason)
+    return StopRecord(scope=scope, stopped_at=_sure(stopped_at), note=note)
 
 
 def event_from(row: tuple[Any, ...]) -> ChainedEvent:
     return ChainedEvent(writer=row[0], sequence=row[1], body=row[2].encode(), link=row[3], key_id=row[4])
 
 
+def unchained_from(row: tuple[Any, ...]) -> UnchainedEvent:
+    """An event that waits, whatever somebody put there; what is no MAC is authentic for nothing."""
+    number, body, key_id, value = row
+    mac = Mac(key_id=key_id.decode("ascii", "replace"), value=value.decode("ascii", "replace"))
+    return UnchainedEvent(number=number, body=body, mac=mac)
+
+
 def head_from(row: tuple[Any, ...]) -> ChainHead:
     return ChainHead(
         writer=row[0], sequence=row[1], link=row[2], opened_after=row[3].encode(), key_id=row[4], mac=row[5]
     )
+
+
+# ---------------------------------------------------------------- what is old
+
+
+def tombstone_row(tombstone: ChainTombstone) -> tuple[Any, ...]:
+    """All columns of `audit_tombstones`, in order."""
+    return (
+        tombstone.writer,
+        tombstone.first_kept,
+        tombstone.link,
+        tombstone.removed,
+        tombstone.cut_by,
+        instant_text(tombstone.cut_at),
+        tombstone.key_id,
+        tombstone.mac,
+    )
+
+
+def tombstone_from(row: tuple[Any, ...]) -> ChainTombstone:
+    """Whatever a row says; one that was altered by hand has a MAC that does not hold."""
+    try:
+        cut_at = datetime.fromisoformat(row[5])
+    except ValueError:
+        cut_at = _EPOCH
+    return ChainTombstone(
+        writer=row[0],
+        first_kept=row[1],
+        link=row[2],
+        removed=row[3],
+        cut_by=row[4],
+        cut_at=cut_at if cut_at.tzinfo is not None else _EPOCH,
+        key_id=row[6],
+        mac=row[7],
+    )
+
+
+def hold_from(row: tuple[Any, ...]) -> Hold:
+    return Hold(scope=row[0], held_by=row[1], held_at=_sure(row[2]))
+
+
+def old_rows_from(found: Iterable[tuple[int, int | None]]) -> OldRows:
+    counts = list(found)
+    oldest = min((at for _, at in counts if at is not None), default=None)
+    return OldRows(count=sum(count for count, _ in counts), oldest_at=instant(oldest))

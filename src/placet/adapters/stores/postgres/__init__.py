@@ -1,0 +1,6 @@
+"""The store for many hosts: one PostgreSQL database; needs the extra `postgres`."""
+
+from placet.adapters.stores.postgres.connection import address_of
+from placet.adapters.stores.postgres.store import PostgresStore, is_made
+
+__all__ = ["PostgresStore", "address_of", "is_made"]

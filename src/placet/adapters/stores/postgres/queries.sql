@@ -1,0 +1,343 @@
+-- name: apply
+-- One batch: every comparison and every change, in one statement, one round trip and one commit.
+SELECT at, mark, is_anything_waiting FROM apply(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, $27, $28);
+
+-- name: share
+-- The first words of a transaction that decides under its locks.
+SELECT clock_now() FROM (SELECT pg_advisory_xact_lock_shared(writing_lock())) AS locked;
+
+-- name: alone
+SELECT clock_now() FROM (SELECT pg_advisory_xact_lock(writing_lock())) AS locked;
+
+-- name: clock
+SELECT clock_now();
+
+-- name: open_writer
+-- A row for a writer that has written nothing, so that a lost first commit can be found out about.
+INSERT INTO audit_heads (writer, link, opened_after, key_id, mac) VALUES ($1, $2, '{}', '', '')
+ON CONFLICT (writer) DO UPDATE SET epoch = audit_heads.epoch + 1
+RETURNING epoch, commits, sequence, link, opened_after;
+
+-- name: raise_epoch
+-- Waits for a transaction of this writer that is still alive; one that comes later finds the epoch changed.
+UPDATE audit_heads SET epoch = epoch + 1 WHERE writer = $1 RETURNING epoch, commits, sequence, link;
+
+-- name: effects_at
+-- Rows of the ledger by their names, with their versions.
+SELECT e.*, e.xmin FROM unnest($1::text[], $2::text[]) AS n (tenant, operation_key)
+JOIN effects e ON e.tenant = n.tenant AND e.operation_key = n.operation_key;
+
+-- name: effects_at_locked
+SELECT e.*, e.xmin FROM unnest($1::text[], $2::text[]) AS n (tenant, operation_key)
+JOIN effects e ON e.tenant = n.tenant AND e.operation_key = n.operation_key
+ORDER BY e.tenant, e.operation_key FOR UPDATE OF e;
+
+-- name: approvals_at
+SELECT a.*, a.xmin FROM unnest($1::text[], $2::text[]) AS n (tenant, approval_id)
+JOIN approvals a ON a.tenant = n.tenant AND a.approval_id = n.approval_id;
+
+-- name: approvals_at_locked
+SELECT a.*, a.xmin FROM unnest($1::text[], $2::text[]) AS n (tenant, approval_id)
+JOIN approvals a ON a.tenant = n.tenant AND a.approval_id = n.approval_id
+ORDER BY a.tenant, a.approval_id FOR UPDATE OF a;
+
+-- name: run
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+WHERE tenant = $1 AND run_id = $2;
+
+-- name: run_locked
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+WHERE tenant = $1 AND run_id = $2 FOR UPDATE;
+
+-- name: has_step
+SELECT 1 FROM step_fingerprints WHERE tenant = $1 AND run_id = $2 AND call_id = $3 AND fingerprint = $4;
+
+-- name: denials
+SELECT denials FROM denials WHERE tenant = $1 AND run_id = $2 AND tool = $3;
+
+-- name: is_voided
+SELECT 1 FROM voided_tokens WHERE token = $1;
+
+-- name: add_void
+INSERT INTO voided_tokens VALUES ($1, $2);
+
+-- name: has_read
+SELECT 1 FROM open_reads WHERE writer = $1 AND sequence = $2 FOR UPDATE;
+
+-- name: renew_leases
+-- Heartbeat: leases only, never send_by.
+WITH reads AS (UPDATE open_reads SET lease_until = greatest(lease_until, $2) WHERE owner = $1)
+UPDATE effects SET lease_until = greatest(lease_until, $2) WHERE state = 'dispatched' AND owner = $1
+RETURNING tenant, operation_key;
+
+-- name: effects_of_tenant
+-- For lists: newest change first; a state that does not exist is in every list, as broken. An identity that is no plain subject is a JSON list: environment, then its subjects.
+SELECT * FROM effects WHERE tenant = $4 AND (state = ANY ($1::text[]) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent'))
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at DESC LIMIT $3;
+
+-- name: effects_of_all
+-- For workers: every tenant.
+SELECT * FROM effects WHERE (state = ANY ($1::text[]) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent'))
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at DESC LIMIT $3;
+
+-- name: unknown_effects
+-- For gauges: how many of each tool after so many looks in vain, and since when the oldest.
+SELECT tool, probes, count(*), min(updated_at) FROM effects WHERE state = 'unknown' GROUP BY tool, probes ORDER BY tool, probes;
+
+-- name: rows_after
+-- All rows in order of their keys, a stretch at a time, to find those that cannot be read.
+SELECT * FROM effects WHERE (tenant, operation_key) > ($1, $2) AND ($4::text IS NULL OR tenant = $4)
+AND ($5::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $5)
+    ELSE subject = $5 END)
+ORDER BY tenant, operation_key LIMIT $3;
+
+-- name: stranded
+-- Dispatched rows whose lease is over.
+SELECT * FROM effects WHERE state = 'dispatched' AND lease_until <= clock_now() ORDER BY updated_at LIMIT $1;
+
+-- name: due_for_probe
+-- Unknown rows nobody has looked at lately.
+SELECT * FROM effects WHERE state = 'unknown' AND (probe_after IS NULL OR probe_after <= clock_now()) ORDER BY updated_at LIMIT $1;
+
+-- name: lost_reads
+-- Started reads whose owner's lease is over, with their started events.
+SELECT r.writer, r.sequence, e.body FROM open_reads r JOIN audit_events e ON e.writer = r.writer AND e.sequence = r.sequence
+WHERE r.lease_until <= clock_now() ORDER BY r.lease_until LIMIT $1;
+
+-- name: pending_count
+SELECT count(*) FROM approvals WHERE state = 'pending';
+
+-- name: count_dispatched
+-- How many of a stopped scope are still on their way.
+SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
+    $1 = 'all' OR $1 = 'tenant:' || tenant OR $1 = 'tool:' || tool
+    OR $1 = 'tool:[' || to_json(tenant) || ',' || to_json(tool) || ']'
+    OR $1 = 'run:[' || to_json(tenant) || ',' || to_json(run_id) || ']');
+
+-- name: overdue_approvals
+-- Questions nobody decided in time; what is no JSON any more was altered, and is left to whoever looks at it.
+SELECT * FROM approvals
+WHERE state = 'pending' AND decide_by_of(question) <= to_char(
+    timestamp 'epoch' + clock_now() * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')
+ORDER BY asked_at LIMIT $1;
+
+-- name: same_ask
+-- Approvals of one question that still answer it, newest first.
+SELECT a.*, a.xmin FROM approvals a
+WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_digest = $5
+  AND ($6::text IS NULL OR policy_version = $6)
+  AND ($7::text IS NULL OR operation_key = $7) AND state IN ('pending', 'approved', 'denied')
+ORDER BY asked_at DESC, approval_id DESC;
+
+-- name: lock_question
+-- The same question is asked by one transaction at a time.
+SELECT FROM (SELECT pg_advisory_xact_lock(hashtextextended($1, 7021800)) ) AS locked;
+
+-- name: open_approval
+SELECT a.*, a.xmin FROM approvals a
+WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_digest = $5
+  AND ($6::text IS NULL OR policy_version = $6)
+  AND ($7::text IS NULL OR operation_key = $7) AND state IN ('pending', 'approved')
+ORDER BY asked_at DESC, approval_id DESC LIMIT 1 FOR UPDATE;
+
+-- name: approvals_of_tenant
+SELECT * FROM approvals WHERE tenant = $1 AND state = ANY ($2::text[]) ORDER BY asked_at DESC LIMIT $3;
+
+-- name: stops
+SELECT scope FROM stops ORDER BY scope;
+
+-- name: add_stop
+INSERT INTO stops VALUES ($1, $2);
+
+-- name: drop_stop
+WITH note AS (DELETE FROM stop_notes WHERE scope = $1) DELETE FROM stops WHERE scope = $1;
+
+-- name: stop_leave
+SELECT leave FROM stop_notes WHERE scope = $1;
+
+-- name: put_stop_note
+INSERT INTO stop_notes VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (scope) DO UPDATE SET subject = $2, tenant = $3, leave = $4, sealed_reason = $5;
+
+-- name: stop_records
+SELECT scope, stopped_at, n.subject, n.tenant, n.leave, n.sealed_reason
+FROM stops LEFT JOIN stop_notes n USING (scope) ORDER BY stopped_at, scope;
+
+-- name: heads
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads WHERE sequence > 0 ORDER BY writer;
+
+-- name: unremembered_heads
+-- Chains that have grown since a later chain last named their end.
+SELECT writer, sequence, link, opened_after, key_id, mac FROM audit_heads WHERE sequence > remembered ORDER BY writer;
+
+-- name: chained
+SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY writer, sequence;
+
+-- name: chained_of_tenant
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = $1 ORDER BY writer, sequence;
+
+-- name: count_events
+SELECT count(*) FROM audit_events WHERE $1::text IS NULL OR tenant = $1;
+
+-- name: newest_of_tenant
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = $1
+ORDER BY at DESC, writer DESC, sequence DESC LIMIT $2;
+
+-- name: newest
+SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY at DESC, writer DESC, sequence DESC LIMIT $1;
+
+-- name: meta
+SELECT value FROM placet_meta WHERE name = $1;
+
+-- name: put_meta
+INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2;
+
+-- name: first_meta
+-- The first one stands.
+INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
+
+-- name: waiting
+-- Events that wait, and whether the audit holds them already.
+SELECT number, body, key_id, mac, is_chained(body)
+FROM unchained_events WHERE is_refused = 0 ORDER BY number LIMIT $1 FOR UPDATE;
+
+-- name: count_waiting
+SELECT count(*) FROM unchained_events WHERE is_refused = 0;
+
+-- name: drop_waiting
+DELETE FROM unchained_events WHERE number = ANY ($1::bigint[]);
+
+-- name: refuse_waiting
+UPDATE unchained_events SET is_refused = 1 WHERE number = ANY ($1::bigint[]);
+
+-- name: key_uses
+-- What depends on which key. A sealed value begins with a version byte, the length of its key's id, and the id.
+SELECT 'approvals', key_id, count(*) FROM (
+    SELECT tenant, approval_id, convert_to(question_key_id, 'UTF8') AS key_id
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+    UNION
+    SELECT tenant, approval_id, convert_to(signature_key_id, 'UTF8')
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied') AND signature_key_id IS NOT NULL
+    UNION
+    SELECT tenant, approval_id, sealed_under(sealed_arguments)
+    FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+) AS of_approvals GROUP BY key_id
+UNION ALL
+SELECT 'arguments', sealed_under(sealed_arguments), count(*)
+FROM effects WHERE state IN ('prepared', 'dispatched', 'unknown') GROUP BY 2
+UNION ALL
+SELECT 'results', sealed_under(sealed_result), count(*) FROM effects WHERE sealed_result IS NOT NULL GROUP BY 2
+UNION ALL
+SELECT 'events', convert_to(key_id, 'UTF8'), count(*) FROM audit_events GROUP BY key_id;
+
+-- name: allow_cutting
+SELECT set_config('placet.cutting', 'yes', true);
+
+-- name: next_finished_kind
+-- From one tenant and tool to the next, without passing over what is between.
+SELECT tenant, tool FROM effects
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND (tenant, tool) > ($1, $2) ORDER BY tenant, tool LIMIT 1;
+
+-- name: finished
+SELECT * FROM effects
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND tenant = $1 AND tool = $2 AND updated_at < $3 ORDER BY updated_at LIMIT $4 OFFSET $5;
+
+-- name: count_finished
+SELECT count(*), min(updated_at) FROM effects
+WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+  AND tenant = $1 AND tool = $2 AND updated_at < $3;
+
+-- name: next_tenant_of_runs
+SELECT tenant FROM runs WHERE tenant > $1 ORDER BY tenant LIMIT 1;
+
+-- name: old_runs
+SELECT tenant, run_id, steps FROM runs
+WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2 ORDER BY opened_at LIMIT $3;
+
+-- name: count_old_runs
+SELECT count(*), min(opened_at) FROM runs
+WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2;
+
+-- name: drop_run
+DELETE FROM runs WHERE tenant = $1 AND run_id = $2;
+
+-- name: drop_steps
+DELETE FROM step_fingerprints WHERE tenant = $1 AND run_id = $2;
+
+-- name: drop_denials
+DELETE FROM denials WHERE tenant = $1 AND run_id = $2;
+
+-- name: next_tenant_of_approvals
+SELECT tenant FROM approvals WHERE tenant > $1 ORDER BY tenant LIMIT 1;
+
+-- name: old_approvals
+SELECT * FROM approvals WHERE tenant = $1 AND state = $2 AND asked_at < $3 ORDER BY asked_at LIMIT $4;
+
+-- name: count_old_approvals
+SELECT count(*), min(asked_at) FROM approvals WHERE tenant = $1 AND state = $2 AND asked_at < $3;
+
+-- name: drop_approval
+DELETE FROM approvals WHERE tenant = $1 AND approval_id = $2;
+
+-- name: old_tokens
+SELECT token FROM voided_tokens WHERE voided_at < $1 ORDER BY voided_at LIMIT $2;
+
+-- name: count_old_tokens
+SELECT count(*), min(voided_at) FROM voided_tokens WHERE voided_at < $1;
+
+-- name: drop_void
+DELETE FROM voided_tokens WHERE token = $1;
+
+-- name: next_tenant_of_events
+SELECT tenant FROM audit_events WHERE tenant > $1 ORDER BY tenant LIMIT 1;
+
+-- name: count_old_events
+SELECT count(*), min(at) FROM audit_events WHERE tenant = $1 AND at < $2;
+
+-- name: oldest_events
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE writer = $1 AND sequence < $2 ORDER BY sequence LIMIT $3;
+
+-- name: kept_until
+-- What has to stay of a chain: its last event, and reads that recovery may have to complete.
+SELECT min(sequence) FROM (
+    SELECT sequence FROM audit_heads WHERE writer = $1
+    UNION ALL
+    (SELECT sequence FROM open_reads WHERE writer = $1 ORDER BY sequence LIMIT 1)) AS kept;
+
+-- name: link_at
+SELECT link FROM audit_events WHERE writer = $1 AND sequence = $2;
+
+-- name: chain_start
+SELECT first_kept FROM audit_tombstones WHERE writer = $1;
+
+-- name: tombstones
+SELECT writer, first_kept, link, removed, cut_by, cut_at, key_id, mac FROM audit_tombstones ORDER BY writer;
+
+-- name: put_tombstone
+INSERT INTO audit_tombstones VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (writer) DO UPDATE SET first_kept = $2, link = $3, removed = $4, cut_by = $5, cut_at = $6, key_id = $7, mac = $8;
+
+-- name: cut
+DELETE FROM audit_events WHERE writer = $1 AND sequence < $2;
+
+-- name: holds
+SELECT scope, held_by, held_at FROM holds ORDER BY held_at, scope;
+
+-- name: add_hold
+INSERT INTO holds VALUES ($1, $2, $3);
+
+-- name: drop_hold
+DELETE FROM holds WHERE scope = $1;

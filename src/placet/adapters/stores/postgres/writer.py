@@ -1,0 +1,364 @@
+"""One task that writes: whatever callers wait is decided, compared and committed together, in one round trip.
+
+    decide on what is remembered ── apply ── durable, answers are given
+                                      └── something was otherwise ── decide again under locks ── commit
+
+While the database works on one batch the next one gathers; it is sent before the answers of the last are handed out. A
+verb is durable when its caller hears of it, and not before. Callers cannot cancel a verb they have handed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import asyncpg
+
+from placet.adapters.stores import rows
+from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.co_commits import chain_waiting
+from placet.adapters.stores.postgres.batch import bindings, key_check_of, note_read, remember, shaped
+from placet.adapters.stores.postgres.connection import (
+    FAULTS,
+    Address,
+    fault_of,
+    is_data,
+    is_late,
+    is_lost,
+    is_repeatable,
+)
+from placet.adapters.stores.postgres.line import Line
+from placet.adapters.stores.postgres.memory import Memory
+from placet.adapters.stores.postgres.migrating import KEY_CHECK
+from placet.adapters.stores.postgres.orders import How, Intake, Order, deliver, fail
+from placet.adapters.stores.postgres.overlay import REFUSALS, NotTogether, PredictedTables, Reading, Unread
+from placet.adapters.stores.postgres.reading import read_all
+from placet.adapters.stores.postgres.statements import SQL
+from placet.errors import PlacetError, StoreError, StoreInDoubt, StoreUnavailable
+from placet.ports.clock import Clock, elapsed_seconds
+from placet.ports.meter import Meter
+from placet.ports.store import Heard
+
+MAX_BATCH: Final = 256
+_TRIES: Final = 12
+_ROUNDS: Final = 16
+_BUSY: Final = "Other writers of the store were faster every time."
+
+
+class Writer:
+    """Decides and commits the orders of this process, in the thread of its store."""
+
+    def __init__(
+        self,
+        address: Address,
+        line: Line,
+        chain: ChainWriter,
+        memory: Memory,
+        intake: Intake,
+        *,
+        clock: Clock,
+        meter: Meter,
+        heard: Heard,
+    ) -> None:
+        self._address = address
+        self._line = line
+        self._chain = chain
+        self._memory = memory
+        self._intake = intake
+        self._clock = clock
+        self._meter = meter
+        self._heard = heard
+        self._told: tuple[datetime, float] | None = None
+        self._sends = False
+        self._is_anything_waiting = False
+        self.commits = 0
+        self.counts: Counter[str] = Counter()
+        """How batches went: `fast`, `locked`, `reads`, `round_trips`, `in_doubt`."""
+
+    async def serve(self) -> None:
+        """Until the intake is closed and empty."""
+        done: list[Order] = []
+        while True:
+            if not self._intake.has_any:
+                deliver(done, self._heard)
+                done = []
+                if not await self._intake.wait():
+                    return
+            batch = self._intake.take(MAX_BATCH)
+            writing = asyncio.ensure_future(self._written(batch))
+            await asyncio.sleep(0)  # noqa: TID251  # lets the batch be decided and sent; no time passes
+            deliver(done, self._heard)
+            done = await writing
+
+    async def _written(self, batch: list[Order]) -> list[Order]:
+        """Every order of the batch with its answer or its fault, and others whose events are to be heard."""
+        more: list[Order] = []
+        try:
+            if batch[0].how is How.TOGETHER:
+                await self._together(batch)
+            else:
+                await self._locked(batch, batch[0].how)
+            if self._is_anything_waiting:
+                more = [self._chaining(batch[0].loop)]
+                with suppress(StoreError):
+                    await self._locked(more, How.LOCKED)
+        except StoreError as fault:
+            fail(batch, fault)
+        except Exception:  # a fault between the planned ones must not take the task, and all who wait, with it
+            self._line.let_go()
+            fail(batch, StoreInDoubt("The store broke off."))
+        return batch + more
+
+    def _chaining(self, loop: asyncio.AbstractEventLoop) -> Order:
+        """What co-commits left to be chained. Its events are heard where the first of the batch is."""
+        self._is_anything_waiting = False
+        return Order(work=self.chain_waiting, loop=loop, future=None, how=How.LOCKED)
+
+    def chain_waiting(self, tables: PredictedTables) -> int:
+        return chain_waiting(tables, self._chain, lambda: tables.now)
+
+    # ------------------------------------------------------------ together
+
+    async def _together(self, batch: list[Order]) -> None:
+        """One round trip, and one commit; what cannot go so goes under locks."""
+        for _ in range(_TRIES):
+            connection = await self._line.ready()
+            if (apart := await self._try_together(connection, batch)) is not None:
+                for order in apart:
+                    await self._each(order)
+                return
+        fail(batch, StoreUnavailable("The store could not be kept open long enough."))
+
+    async def _try_together(self, connection: asyncpg.Connection, batch: list[Order]) -> list[Order] | None:
+        """Orders that are left to be decided by themselves; None if it never landed and is to be sent anew."""
+        started = self._clock.monotonic()
+        end = self._chain.end
+        self._sends = False
+        foreign: BaseException
+        try:
+            tables, apart = await self._decided(connection, batch)
+            row = await self._apply(connection, tables)
+        except FAULTS as fault:
+            foreign = fault
+        else:
+            self._note(tables, row, len(batch) - len(apart), started)
+            self.counts["fast"] += 1
+            return apart
+        self._chain.rewind(end)
+        return await self._after(foreign, batch)
+
+    async def _after(self, foreign: BaseException, batch: list[Order]) -> list[Order] | None:
+        """What comes after a fault of the fast path."""
+        if is_late(foreign) or is_lost(foreign):
+            if await self._has_landed(batch):
+                return []
+            for order in batch:
+                order.reset()
+            return None
+        for order in batch:
+            order.reset()
+        if is_repeatable(foreign):
+            await self._locked(batch, How.LOCKED)
+            return []
+        if is_data(foreign):
+            return list(batch)  # one by one, so that only one of them fails
+        raise fault_of(foreign, self._address)
+
+    async def _has_landed(self, batch: list[Order]) -> bool:
+        """After a lost answer: whether what was asked for is durable.
+
+        Raises:
+            StoreError: it cannot be found out in time.
+        """
+        sent = self._sends
+        self.counts["in_doubt"] += sent
+        try:
+            has_landed = await self._line.became_of_it()
+        except StoreError:
+            if not sent:
+                raise
+            raise StoreInDoubt("The commit's answer was lost.") from None
+        if has_landed:
+            self.commits += 1
+        return has_landed and sent
+
+    async def _decided(self, connection: asyncpg.Connection, batch: list[Order]) -> tuple[PredictedTables, list[Order]]:
+        """Every order decided on one set of tables; those that have to be decided apart."""
+        await self._know_the_basics(connection)
+        tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=False)
+        return tables, await self._decide(connection, tables, batch)
+
+    async def _decide(
+        self, connection: asyncpg.Connection, tables: PredictedTables, orders: list[Order]
+    ) -> list[Order]:
+        """Decide all, and read for it whatever they need; those that cannot be decided together with the others."""
+        apart: list[Order] = []
+        for _ in range(_ROUNDS):
+            left = [order for order in orders if not order.is_decided and order not in apart]
+            unread = self._run_all(tables, left, apart)
+            if not unread:
+                return apart
+            await self._read(connection, tables, unread)
+        return [order for order in orders if not order.is_decided]
+
+    def _run_all(self, tables: PredictedTables, orders: list[Order], apart: list[Order]) -> list[Reading]:
+        """Decide each; what has to be read before the others can be."""
+        unread: list[Reading] = []
+        for order in orders:
+            end = self._chain.end
+            tables.begin()
+            try:
+                answer = order.work(tables)
+                if tables.presumed and isinstance(answer, REFUSALS):
+                    raise Unread(*tables.presumed)
+                order.is_decided, order.answer, order.events = True, answer, tuple(tables.appended)
+                continue
+            except Unread as need:
+                unread.extend(need.readings)
+            except NotTogether:
+                apart.append(order)
+            except PlacetError as fault:
+                order.is_decided, order.fault = True, fault
+            except Exception:
+                order.is_decided, order.fault = True, StoreUnavailable("The store could not do it.")
+            tables.roll_back()
+            self._chain.rewind(end)
+        return list(dict.fromkeys(unread))
+
+    async def _apply(self, connection: asyncpg.Connection, tables: PredictedTables) -> Any:
+        """Compare and write; None if there is nothing of either."""
+        if not tables.is_writing and not tables.is_comparing:
+            return None
+        bound = bindings(tables, self._chain, self._memory.key_check, self._line.turnstile)
+        sent_at = self._clock.monotonic()
+        self._sends = tables.is_writing
+        self.counts["round_trips"] += 1
+        row = await connection.fetchrow(SQL["apply"], *bound)
+        self._hear_clock(row["at"], sent_at)
+        return row
+
+    def _note(self, tables: PredictedTables, row: Any, operations: int, started: float) -> None:
+        if row is None:
+            return
+        self._is_anything_waiting = row["is_anything_waiting"]
+        remember(self._memory, tables, row["mark"])
+        if tables.is_writing:
+            self._line.committed()
+            self.commits += 1
+            self._meter.committed(operations=operations, seconds=elapsed_seconds(self._clock, started))
+
+    # ------------------------------------------------------------ under locks
+
+    async def _each(self, order: Order) -> None:
+        try:
+            await self._locked([order], How.LOCKED)
+        except StoreError as fault:
+            fail([order], fault)
+
+    async def _locked(self, orders: list[Order], how: How) -> None:
+        """Decide on rows that nobody else can change, and commit.
+
+        Raises:
+            StoreError: why none of them could be.
+        """
+        for _ in range(_TRIES):
+            connection = await self._line.ready()
+            for order in orders:
+                order.reset()
+            end = self._chain.end
+            self._sends = False
+            foreign: BaseException
+            try:
+                await self._try_locked(connection, orders, how)
+            except FAULTS as fault:
+                foreign = fault
+            except BaseException:
+                self._chain.rewind(end)
+                await self._roll_back(connection)
+                raise
+            else:
+                self.counts["locked"] += 1
+                return
+            self._chain.rewind(end)
+            if is_late(foreign) or is_lost(foreign):
+                if await self._has_landed(orders):
+                    return
+                continue
+            await self._roll_back(connection)
+            if is_repeatable(foreign):
+                continue
+            if is_data(foreign) and len(orders) > 1:
+                for order in orders:
+                    await self._each(order)
+                return
+            raise fault_of(foreign, self._address)
+        raise StoreUnavailable(_BUSY)
+
+    async def _try_locked(self, connection: asyncpg.Connection, orders: list[Order], how: How) -> None:
+        started = self._clock.monotonic()
+        await connection.execute("BEGIN")
+        sent_at = self._clock.monotonic()
+        at = await connection.fetchval(SQL["alone" if how is How.ALONE else "share"])
+        self._hear_clock(at, sent_at)
+        self._memory.key_check = await connection.fetchval(SQL["meta"], KEY_CHECK)
+        self._chain.noted(key_check_of(self._memory.key_check))
+        self.counts["round_trips"] += 3
+        tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=True)
+        apart = await self._decide(connection, tables, orders)
+        await self._commit(connection, tables, len(orders) - len(apart), started)
+        for order in apart:  # a second change of one row, after the first is durable
+            await self._each(order)
+
+    async def _commit(
+        self, connection: asyncpg.Connection, tables: PredictedTables, operations: int, started: float
+    ) -> None:
+        row = await self._apply(connection, tables)
+        for name, bound in tables.statements:
+            await connection.execute(SQL[name], *bound)
+        self.counts["round_trips"] += 1 + len(tables.statements)
+        self._sends = tables.is_writing
+        await connection.execute("COMMIT")
+        self._note(tables, row, operations, started)
+        if tables.statements:
+            self._memory.stops, self._memory.key_check = None, None
+
+    async def _roll_back(self, connection: asyncpg.Connection) -> None:
+        try:
+            await connection.execute("ROLLBACK")
+        except FAULTS:
+            self._line.let_go()
+
+    # ------------------------------------------------------------ reading and time
+
+    async def _read(self, connection: asyncpg.Connection, tables: PredictedTables, readings: Sequence[Reading]) -> None:
+        self.counts["reads"] += 1
+        found = await read_all(connection, readings, is_locking=tables.is_locked)
+        for reading, value in found.items():
+            tables.known[reading] = value
+            note_read(self._memory, reading.name, reading.bindings, value)
+
+    async def _know_the_basics(self, connection: asyncpg.Connection) -> None:
+        """What every batch compares, read once, and again after it was found to be otherwise."""
+        if self._memory.key_check is None:
+            self._memory.key_check = await connection.fetchval(SQL["meta"], KEY_CHECK)
+        self._chain.noted(key_check_of(self._memory.key_check))
+        if self._memory.stops is None:
+            self._memory.stops = shaped("stops", await connection.fetch(SQL["stops"]))
+        if self._told is None:
+            sent_at = self._clock.monotonic()
+            self._hear_clock(await connection.fetchval(SQL["clock"]), sent_at)
+
+    def _hear_clock(self, at: int, sent_at: float) -> None:
+        instant = rows.instant(at)
+        if instant is not None:
+            self._told = (instant, sent_at)
+
+    def _now(self) -> datetime:
+        """The database's time: what it said last, and what has passed since. It compares what is made of it."""
+        assert self._told is not None  # noqa: S101  # `_know_the_basics` asked
+        at, sent_at = self._told
+        return at + timedelta(seconds=elapsed_seconds(self._clock, sent_at))

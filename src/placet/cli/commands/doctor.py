@@ -1,0 +1,104 @@
+"""`placet doctor`: is this deployment safe to start? It looks, and changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.project import finish, load_tools
+from placet.cli.screen import Screen, shown
+from placet.cli.session import Session, epilog, new_app, with_session
+from placet.cli.settings import Settings, unknown_variables
+from placet.cli.table import Exit
+from placet.errors import PlacetError
+from placet.proof.doctor import Deployment, Depth, Diagnosis, Level, Report, diagnose
+from placet.rules.contracts import Tool
+from placet.rules.policy import Matrix
+
+app = new_app("doctor")
+
+
+@app.command(epilog=epilog())
+@with_session
+def doctor(
+    session: Session,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every row and every event, however long it takes.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 on warnings too.")] = False,
+) -> Exit:
+    """Say whether this deployment is safe to start: one line per check, with what to do about it.
+
+    Nothing is changed or made. Ends with 0 if nothing failed, 1 under --strict if something was warned of, and 2 if
+    something failed or could not be looked at.
+    """
+    report = finish(diagnose(deployment(session.settings), depth=Depth.DEEP if deep else Depth.NEWEST))
+    _tell(session.screen, report)
+    match report.worst:
+        case Level.OK:
+            return Exit.OK
+        case Level.WARN:
+            return Exit.FAILED if strict else Exit.OK
+        case Level.FAIL | Level.SKIPPED:
+            return Exit.USAGE
+
+
+def deployment(settings: Settings) -> Deployment:
+    """What the settings would start."""
+    return Deployment(
+        store=settings.store,
+        key=settings.key,
+        tools=_tools(settings),
+        policy=Matrix(),
+        agent=settings.agent,
+        people=tuple(settings.people.values()),
+        unread=unknown_variables(),
+    )
+
+
+def _tools(settings: Settings) -> tuple[Tool, ...] | PlacetError:
+    sys.dont_write_bytecode = True  # importing the project's modules changes nothing of its folder either
+    try:
+        return load_tools(settings)
+    except PlacetError as error:
+        return error
+
+
+def _tell(screen: Screen, report: Report) -> None:
+    if not screen.is_text:
+        screen.document("doctor/1", _data(report))
+        return
+    width = max(len(each.id) for each in report.diagnoses)
+    for each in report.diagnoses:
+        screen.line(f"{each.saying.level.value:<7}  {each.id:<{width}}  {shown(each.saying.told)}")
+        if each.saying.next_step:
+            screen.line(f"{'':<7}  {'':<{width}}  next: {shown(each.saying.next_step)}")
+    screen.talk(_summary(report))
+
+
+def _summary(report: Report) -> str:
+    counts = ", ".join(f"{report.count(level)} {level.value}" for level in Level)
+    if report.red:
+        return f"{counts}. Do not start: {', '.join(each.id for each in report.red)}"
+    return f"{counts}."
+
+
+def _data(report: Report) -> dict[str, Any]:
+    return {
+        "worst": report.worst.value,
+        "counts": {level.value: report.count(level) for level in Level},
+        "checks": [_line(each) for each in report.diagnoses],
+    }
+
+
+def _line(each: Diagnosis) -> dict[str, Any]:
+    saying = each.saying
+    return {
+        "id": each.id,
+        "about": each.about,
+        "level": saying.level.value,
+        "told": saying.told,
+        "next": saying.next_step or None,
+    }

@@ -1,0 +1,189 @@
+"""`placet stop`: halt a tool, a tenant, a run or everything, or show what is halted. `placet resume` lifts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.failing import UsageProblem, scope_hint
+from placet.cli.project import checked, finish, is_text, open_project, person, require_store
+from placet.cli.screen import Column, instant_data, shown, time_left
+from placet.cli.session import Session, epilog, new_app, with_list_session
+from placet.cli.table import Exit
+from placet.engine.switch import MAX_REASON_CHARACTERS, RunningEffect, StopReport, StopView
+from placet.errors import DecisionRefused, MisuseError
+from placet.model.principal import Principal
+from placet.model.stopping import StopKind, StopScope
+from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE, scope_of_words
+
+app = new_app("stop")
+
+SCOPE_HELP = "all, tenant, tool:NAME or run:ID of your tenant, or tenant:NAME."
+ALL_TENANTS_HELP = "With tool:NAME: the tool for every tenant, not only for yours."
+_LINES_SHOWN = 20
+
+
+@app.command(epilog=epilog())
+@with_list_session
+def stop(
+    session: Session,
+    scope: Annotated[str | None, typer.Argument(metavar="SCOPE", help=SCOPE_HELP)] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="For those who may lift it; kept encrypted.")
+    ] = "",
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help=ALL_TENANTS_HELP)] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show what is stopped, and stop nothing.")] = False,
+) -> Exit:
+    """Halt SCOPE until `placet resume SCOPE`. When this returns nothing of it is dispatched any more.
+
+    What was claimed before goes on and is listed. Asking, approving, refusing, reconciling and looking go on. Your own
+    tenant, and what is in it, needs the scope ops.stop; everything else ops.stop.all.
+    """
+    if list_:
+        if scope is not None or reason or all_tenants:
+            raise UsageProblem("--list stands alone")
+        return _list(session)
+    if scope is None:
+        raise UsageProblem("Say what to stop: all, tenant, tool:NAME, run:ID or tenant:NAME")
+    checked(reason, f"--reason is text of at most {MAX_REASON_CHARACTERS} characters", _is_reason)
+    by = operator(session)
+    wanted = read_scope(scope, by, all_tenants=all_tenants)
+    _show(session, finish(_stopped(session, wanted, by, reason)), by)
+    return Exit.OK
+
+
+# ---------------------------------------------------------------- shared with resume
+
+
+def operator(session: Session) -> Principal:
+    require_store(session.settings)
+    return person(session.settings)
+
+
+def read_scope(words: str, by: Principal, *, all_tenants: bool) -> StopScope:
+    """What the words mean.
+
+    Raises:
+        UsageProblem: nothing that can be stopped.
+    """
+    try:
+        scope = scope_of_words(words, by)
+    except MisuseError as error:
+        problem = UsageProblem(str(error))
+    else:
+        if not all_tenants:
+            return scope
+        if scope.kind is StopKind.TOOL:
+            return StopScope.of_tool(str(scope.name))
+        problem = UsageProblem("--all-tenants goes with tool:NAME")
+    raise problem
+
+
+def with_hint(error: DecisionRefused, scope: StopScope, by: Principal) -> DecisionRefused:
+    if error.code == "scope_missing":
+        error.hint = scope_hint(STOP_SCOPE if scope.tenant == by.tenant else STOP_ALL_SCOPE)
+    elif error.code == "stopped_with_more_leave":
+        error.hint = scope_hint(STOP_ALL_SCOPE)
+    return error
+
+
+def scope_text(scope: StopScope, *, tenant: str | None = None) -> str:
+    """As it is said on the command line, with the tenant where it is not this one."""
+    own = scope.tenant == tenant
+    match scope.kind:
+        case StopKind.TENANT:
+            return "tenant" if own else f"tenant:{shown(scope.tenant)}"
+        case StopKind.TOOL if scope.tenant is None:
+            return f"tool:{shown(scope.name)} --all-tenants"
+        case StopKind.TOOL | StopKind.RUN:
+            return f"{scope.kind.value}:{shown(scope.name)}" + ("" if own else f" of {shown(scope.tenant)}")
+        case _:
+            return "all"
+
+
+def scope_data(scope: StopScope) -> dict[str, Any]:
+    return {"kind": scope.kind.value, "tenant": scope.tenant, "name": scope.name}
+
+
+# ---------------------------------------------------------------- within
+
+
+def _is_reason(said: str) -> bool:
+    return is_text(said) and len(said) <= MAX_REASON_CHARACTERS
+
+
+async def _stopped(session: Session, scope: StopScope, by: Principal, reason: str) -> StopReport:
+    async with open_project(session.settings, ()) as gate:
+        try:
+            return await gate.switch.stop(scope, by=by, reason=reason)
+        except DecisionRefused as error:
+            refusal = with_hint(error, scope, by)
+        raise refusal
+
+
+def _show(session: Session, report: StopReport, by: Principal) -> None:
+    screen = session.screen
+    if not screen.is_text:
+        body = {
+            "scope": scope_data(report.scope),
+            "running_count": report.running_count,
+            "running": [_running_data(each) for each in report.running],
+        }
+        screen.document("stop/1", body)
+        return
+    said = scope_text(report.scope, tenant=by.tenant)
+    screen.line(f"stopped  {said}")
+    screen.line(f"still running  {report.running_count}")
+    _show_running(session, report.running)
+    screen.talk(f"Nothing of it is dispatched any more. To lift it: placet resume {said}")
+
+
+def _show_running(session: Session, running: Sequence[RunningEffect]) -> None:
+    screen = session.screen
+    for each in running[:_LINES_SHOWN]:
+        age = time_left(each.age_seconds)
+        screen.line(f"  {shown(each.tool)}  run {shown(each.run_id)}  tenant {shown(each.tenant)}  for {age}")
+    if len(running) > _LINES_SHOWN:
+        screen.talk(f"  and {len(running) - _LINES_SHOWN} more: placet effects list --state dispatched")
+
+
+def _running_data(each: RunningEffect) -> dict[str, Any]:
+    return {"tenant": each.tenant, "tool": each.tool, "run_id": each.run_id, "age_seconds": each.age_seconds}
+
+
+def _list(session: Session) -> Exit:
+    by = operator(session)
+    views = finish(_listed(session, by))
+    session.screen.listing(
+        "stops",
+        views,
+        as_data=_data,
+        columns=[
+            Column(title="scope", cell=lambda v: scope_text(v.scope, tenant=by.tenant)),
+            Column(title="since", cell=lambda v: session.screen.instant(v.stopped_at) or ""),
+            Column(title="by", cell=lambda v: v.stopped_by or "-"),
+            Column(title="you may lift it", cell=lambda v: "yes" if v.may_lift else "no"),
+            Column(title="reason", cell=lambda v: v.reason or "-"),
+        ],
+        item_schema="stopped/1",
+        nothing="Nothing is stopped.",
+    )
+    return Exit.OK
+
+
+async def _listed(session: Session, by: Principal) -> list[StopView]:
+    async with open_project(session.settings, ()) as gate:
+        return list(await gate.switch.stops(by=by))
+
+
+def _data(view: StopView) -> dict[str, Any]:
+    return {
+        "scope": scope_data(view.scope),
+        "stopped_at": instant_data(view.stopped_at),
+        "stopped_by": view.stopped_by,
+        "reason": view.reason,
+        "lifted_with": STOP_SCOPE if view.lifted_with.value == "tenant" else STOP_ALL_SCOPE,
+        "may_lift": view.may_lift,
+    }

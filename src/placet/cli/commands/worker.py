@@ -1,0 +1,89 @@
+"""`placet worker`: the process that looks after what others left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from placet.bootstrap import configure_logging, system_clock
+from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
+from placet.cli.failing import UsageProblem
+from placet.cli.project import finish, load_tools, open_project, require_store
+from placet.cli.session import Session, epilog, new_app, with_session
+from placet.cli.table import Exit
+from placet.model.exact import is_seconds
+from placet.rules.contracts import Tool
+from placet.worker import Round, Worker
+
+app = new_app("worker")
+_log = logging.getLogger("placet.worker")
+
+
+@app.command(epilog=epilog())
+@with_session
+def worker(
+    session: Session,
+    once: Annotated[bool, typer.Option("--once", help="One round, then end; for cron.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", help="How long to pause between rounds.")
+    ] = 10.0,
+    drain: Annotated[
+        float,
+        typer.Option("--drain-seconds", metavar="SECONDS", help="How long a round may take to end after SIGTERM."),
+    ] = DRAIN_SECONDS,
+) -> Exit:
+    """Recover effects whose processes are gone, ask the probes of unknown ones, and expire what nobody decided.
+
+    Where placet.toml has [retention], or contracts say so themselves, forget what finished long ago as well.
+
+    Runs until SIGTERM, and then finishes its round; any number may run on one store. It writes JSON lines about each
+    round to standard error, and nothing to standard output but the round of --once. Ends with 0, or with 1 if a round
+    had to be left or, with --once, had a fault.
+    """
+    if not is_seconds(interval):
+        raise UsageProblem("--interval is a finite number above zero")
+    limit = drain_seconds(drain)
+    require_store(session.settings)
+    tools = load_tools(session.settings)
+    configure_logging(sys.stderr)
+    if once:
+        _show(session, finish(_one_round(session, tools)))
+        return Exit.OK
+    finish(_rounds(session, tools, interval, limit))
+    return Exit.OK
+
+
+async def _one_round(session: Session, tools: Collection[Tool]) -> Round:
+    async with open_project(session.settings, tools) as gate:
+        return await Worker(gate, clock=system_clock(), pause_seconds=1.0).once()
+
+
+async def _rounds(session: Session, tools: Collection[Tool], interval: float, limit: float) -> None:
+    ending = asyncio.Event()
+    async with open_project(session.settings, tools) as gate:
+        working = asyncio.ensure_future(Worker(gate, clock=system_clock(), pause_seconds=interval).run(ending))
+
+        async def drain() -> bool:
+            _log.info("ending")
+            ending.set()
+            done, _ = await asyncio.wait((working,), timeout=limit)
+            return bool(done)
+
+        with draining(drain, when_left=lambda: _log.warning("round left unfinished"), code=Exit.FAILED):
+            _log.info("working")
+            await working
+    _log.info("ended")
+
+
+def _show(session: Session, done: Round) -> None:
+    body = {**asdict(done.recovery), "expired": done.expired, "purged": done.purged}
+    if session.screen.is_text:
+        session.screen.fields((name.replace("_", " "), str(number)) for name, number in body.items())
+    else:
+        session.screen.document("round/1", body)

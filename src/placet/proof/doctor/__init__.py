@@ -1,0 +1,125 @@
+"""`placet doctor`: is this deployment safe to start?
+
+    report = await diagnose(Deployment(store=..., key=None, tools=TOOLS, policy=Matrix()))
+    report.red                 # what keeps it from being started; empty if nothing does
+
+Nothing is changed: no store, key, log or lock comes into being, and none changes. Which checks there are depends on
+what the store is kept in; `checks_of` names them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import ExitStack
+from pathlib import Path
+
+from placet.bootstrap import examine_store, key_path, load_key_file, lost_store, system_clock
+from placet.errors import KeyMaterialError, PlacetError, StoreError
+from placet.ports.clock import Clock
+from placet.ports.examining import Examination
+from placet.ports.keys import Keys
+from placet.proof.doctor import contracts, files, keys, machine, state
+from placet.proof.doctor.checks import (
+    Check,
+    Deployment,
+    Depth,
+    Diagnosis,
+    Level,
+    Patient,
+    Report,
+    Saying,
+    StoreKind,
+    fail,
+    skipped,
+    warn,
+)
+from placet.rules.redaction import safe_exception_name
+
+__all__ = ["Check", "Deployment", "Depth", "Diagnosis", "Level", "Report", "Saying", "checks_of", "diagnose"]
+
+
+def _in_memory(patient: Patient) -> Saying:
+    return warn("the store is in memory: everything is forgotten when its process ends", "Name a file: --store FILE")
+
+
+def _elsewhere(patient: Patient) -> Saying:
+    return skipped("this doctor cannot look into a PostgreSQL store yet")
+
+
+_STORE_CHECKS: dict[StoreKind, tuple[Check, ...]] = {
+    StoreKind.SQLITE: (*keys.CHECKS, *files.CHECKS, *state.CHECKS),
+    StoreKind.MEMORY: (Check(id="store_kind", about="the store", look=_in_memory),),
+    StoreKind.POSTGRES: (keys.CHECKS[0], Check(id="store_kind", about="the store", look=_elsewhere)),
+}
+
+
+def checks_of(kind: StoreKind) -> tuple[Check, ...]:
+    """Every check of a deployment whose store is of this kind, in the order in which they are told."""
+    is_sqlite = kind is StoreKind.SQLITE
+    clock = machine.CHECKS if is_sqlite else tuple(each for each in machine.CHECKS if each.id != "clock_history")
+    return (*_STORE_CHECKS[kind], *clock, *contracts.CHECKS)
+
+
+async def diagnose(deployment: Deployment, *, depth: Depth = Depth.NEWEST, clock: Clock | None = None) -> Report:
+    """Look at everything, and change nothing. Never raises for what it finds."""
+    clock = clock or system_clock()
+    with ExitStack() as opened:
+        patient = _patient(deployment, depth, clock, opened)
+        found = [await _diagnosis(check, patient) for check in checks_of(deployment.kind)]
+    return Report(diagnoses=tuple(found))
+
+
+def _patient(deployment: Deployment, depth: Depth, clock: Clock, opened: ExitStack) -> Patient:
+    wall, steady = clock.now(), clock.monotonic()
+
+    def drift() -> float:
+        return (clock.now() - wall).total_seconds() - (clock.monotonic() - steady)
+
+    path = Path(deployment.store)
+    key = deployment.key or key_path(path)
+    return Patient(
+        deployment=deployment,
+        depth=depth,
+        clock=clock,
+        key=key,
+        keys=_keys(key),
+        store=_store(deployment, path, opened),
+        wall_drift_seconds=drift,
+    )
+
+
+def _keys(key: Path) -> Keys | PlacetError:
+    try:
+        return load_key_file(key)
+    except KeyMaterialError as error:
+        return error
+
+
+def _store(deployment: Deployment, path: Path, opened: ExitStack) -> Examination | PlacetError:
+    if deployment.kind is not StoreKind.SQLITE:
+        return StoreError("The store is not a file.")
+    own = key_path(path)
+    is_own = deployment.key is None or deployment.key.absolute() == own.absolute()
+    try:
+        if is_own and not path.exists() and own.exists():
+            return lost_store(path, own)
+        return opened.enter_context(examine_store(path))
+    except PlacetError as error:
+        return error
+    except OSError:
+        pass
+    return StoreError(f"The store cannot be looked at: {path}", hint="Give this user permission to read it.")
+
+
+async def _diagnosis(check: Check, patient: Patient) -> Diagnosis:
+    """What a check says. One that breaks is red: what nobody could look at is not fine."""
+    try:
+        answer = check.look(patient)
+        saying = await answer if inspect.isawaitable(answer) else answer
+    except PlacetError as error:
+        saying = fail(str(error).rstrip("."), error.hint)
+    except Exception as error:
+        saying = fail(
+            f"it could not be looked at: {safe_exception_name(error)}", "Look again; if it stays so, please report it."
+        )
+    return Diagnosis(id=check.id, about=check.about, saying=saying)

@@ -1,0 +1,189 @@
+"""What a check of a deployment is, what it may look at, and what it says.
+
+Checks are data: an id, what it is about, and a function of a `Patient`. They run in order; one that cannot be looked
+at, because what it needs is broken and was said to be so before, is `skipped`, never `ok`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from placet.errors import PlacetError
+from placet.model.principal import Principal
+from placet.ports.clock import Clock
+from placet.ports.examining import Examination
+from placet.ports.keys import Keys
+from placet.ports.policy import PolicyEngine
+from placet.ports.sinks import AuditSink
+from placet.rules.contracts import Tool
+
+
+class Level(StrEnum):
+    """How bad it is. `fail`: do not start. `skipped`: it could not be looked at, which another line explains."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIPPED = "skipped"
+
+
+class Depth(StrEnum):
+    """How much is read. `deep` reads every row and every event."""
+
+    NEWEST = "newest"
+    DEEP = "deep"
+
+
+class StoreKind(StrEnum):
+    """What a store is kept in; each kind has checks of its own."""
+
+    SQLITE = "sqlite"
+    MEMORY = "memory"
+    POSTGRES = "postgres"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is about to be started.
+
+    Attributes:
+        store: the path of a SQLite file, a `postgresql://` address, or `memory:`.
+        key: None leaves it to `<store>.key`.
+        tools: what would be registered, or why it cannot be loaded.
+        agent, people: who proposes and who may decide, as far as the deployment says so itself.
+        unread: names of settings that nobody reads, with the one that was probably meant.
+    """
+
+    store: str | Path
+    key: Path | None
+    tools: tuple[Tool, ...] | PlacetError
+    policy: PolicyEngine
+    agent: Principal | None = None
+    people: tuple[Principal, ...] = ()
+    sinks: tuple[AuditSink, ...] = ()
+    unread: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> StoreKind:
+        said = str(self.store)
+        if said == "memory:":
+            return StoreKind.MEMORY
+        return StoreKind.POSTGRES if said.startswith(("postgres://", "postgresql://")) else StoreKind.SQLITE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """A deployment with what could be read of it; what could not is the error that says why.
+
+    Attributes:
+        key: the key file in force.
+        wall_drift_seconds: by how much the wall clock moved more than the steady one while the rest was read.
+    """
+
+    deployment: Deployment
+    depth: Depth
+    clock: Clock
+    key: Path
+    keys: Keys | PlacetError
+    store: Examination | PlacetError
+    wall_drift_seconds: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saying:
+    """What one check says.
+
+    Attributes:
+        told: what was found; names that the deployment chose, never a secret, an argument or a result.
+        next_step: what to do about it; empty if there is nothing to do.
+    """
+
+    level: Level
+    told: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing to look at. Whatever `look` raises is a failed check of that name."""
+
+    id: str
+    about: str
+    look: Callable[[Patient], Saying | Awaitable[Saying]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One check with what it said."""
+
+    id: str
+    about: str
+    saying: Saying
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Every check's saying, in order."""
+
+    diagnoses: tuple[Diagnosis, ...]
+
+    def count(self, level: Level) -> int:
+        return sum(1 for each in self.diagnoses if each.saying.level is level)
+
+    @property
+    def worst(self) -> Level:
+        """`fail` where anything failed or was left unseen, then `warn`, then `ok`."""
+        if self.count(Level.FAIL) or self.count(Level.SKIPPED):
+            return Level.FAIL
+        return Level.WARN if self.count(Level.WARN) else Level.OK
+
+    @property
+    def red(self) -> tuple[Diagnosis, ...]:
+        """What keeps it from being started."""
+        return tuple(each for each in self.diagnoses if each.saying.level is Level.FAIL)
+
+
+def ok(told: str) -> Saying:
+    return Saying(level=Level.OK, told=told)
+
+
+def warn(told: str, next_step: str) -> Saying:
+    return Saying(level=Level.WARN, told=told, next_step=next_step)
+
+
+def fail(told: str, next_step: str) -> Saying:
+    return Saying(level=Level.FAIL, told=told, next_step=next_step)
+
+
+def skipped(because: str) -> Saying:
+    return Saying(level=Level.SKIPPED, told=because)
+
+
+def of_error(error: PlacetError) -> Saying:
+    """An error of ours as it stands, with its own next step."""
+    return fail(str(error).rstrip("."), error.hint)
+
+
+def of_store(look: Callable[[Patient, Examination], Saying]) -> Callable[[Patient], Saying]:
+    """A look that needs the store to be readable."""
+
+    def guarded(patient: Patient) -> Saying:
+        if isinstance(patient.store, PlacetError):
+            return skipped("the store cannot be read")
+        return look(patient, patient.store)
+
+    return guarded
+
+
+def of_store_and_keys(look: Callable[[Patient, Examination, Keys], Saying]) -> Callable[[Patient], Saying]:
+    """A look that needs the store and its keys."""
+
+    def guarded(patient: Patient) -> Saying:
+        if isinstance(patient.store, PlacetError) or isinstance(patient.keys, PlacetError):
+            return skipped("the store or its key cannot be read")
+        return look(patient, patient.store, patient.keys)
+
+    return guarded

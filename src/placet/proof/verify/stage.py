@@ -1,0 +1,282 @@
+"""A scratch gate over the user's own contracts and policy, with hands of our own in the place of every handler.
+
+A contract stays as it is, but for two members: attempts run as coroutines here, whatever their isolation, and a
+deadline that is longer than a moment is cut to one. No handler and no probe of the user's is ever called; their
+functions are not even kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from placet.bootstrap import Recovery, key_path, open_gate
+from placet.engine.gate import Gate
+from placet.engine.settings import GateSettings
+from placet.model.call import Call
+from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
+from placet.model.contract import Contract, Isolation
+from placet.model.decision import Allow, Ask, Decision, Requirement
+from placet.model.identifiers import PolicyVersion
+from placet.model.json import JsonValue
+from placet.model.outcome import AwaitingApproval, Outcome
+from placet.model.principal import Principal, Role
+from placet.ports.policy import PolicyEngine
+from placet.proof.verify.findings import NotPlayed
+from placet.proof.verify.specimens import NoSpecimen, Specimen, result_for, specimens
+from placet.rules.contracts import Tool
+from placet.rules.policy import DECIDE_SCOPE, READ_EFFECTS_SCOPE, RECONCILE_SCOPE
+from placet.testing.fakes import FakeClock
+
+MOMENT_SECONDS = 0.1
+"""How long an attempt may take at most here."""
+RUN = "verify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where another process finds the tools: the module is looked for in the folder first."""
+
+    folder: Path
+    module: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What is verified.
+
+    Attributes:
+        agent: who proposes in production, if the configuration says so.
+        origin: None if the tools live in this process alone; scenarios with several processes are not played then.
+    """
+
+    tools: tuple[Tool, ...]
+    policy: PolicyEngine
+    agent: Principal | None = None
+    origin: Origin | None = None
+
+
+class Hand:
+    """Stands in for one tool's handler and probe: remembers each use, and does what its scenario says.
+
+    Attributes:
+        result: what the contract accepts; None where nothing could be made up.
+        used: the canonical arguments and the context of every attempt, in order.
+        does: what an attempt does; it may return, raise or wait.
+        sees: what a probe answers.
+    """
+
+    def __init__(self, result: JsonValue) -> None:
+        self.used: list[tuple[bytes, CallContext]] = []
+        self.result = result
+        self.does: Callable[[CallContext], Any] = lambda context: result
+        self.sees: ProbeAnswer = CannotTell()
+
+    async def run(self, canonical: bytes, context: CallContext) -> Any:
+        self.used.append((canonical, context))
+        answer = self.does(context)
+        return await answer if hasattr(answer, "__await__") else answer
+
+    async def look(self, context: ProbeContext) -> Found | Absent | CannotTell:
+        return self.sees
+
+
+def in_our_hands(tool: Tool, hand: Hand) -> Tool:
+    """The tool with everything of its contract, and nothing of its code behind it."""
+    contract = replace(
+        tool.contract,
+        isolation=Isolation.ASYNC,
+        timeout_seconds=min(tool.contract.timeout_seconds, MOMENT_SECONDS),
+    )
+    return tool.with_stand_in(contract, hand.run, hand.look if tool.contract.has_probe else None)
+
+
+class Everyone:
+    """A policy of our own, for scenarios that are not about policy: everybody may, or everybody is asked about."""
+
+    timeout_seconds: float | None = None
+    version = PolicyVersion("verify")
+
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
+
+    async def decide(self, call: Call) -> Decision:
+        return self._decision
+
+    def is_listed(self, contract: Contract, principal: Principal) -> bool:
+        return True
+
+
+ALLOW = Everyone(Allow(reasons=("verify",), policy_version=Everyone.version))
+ASK = Everyone(Ask(reasons=("verify",), policy_version=Everyone.version, requirement=Requirement()))
+
+
+class Stage:
+    """A fresh scratch store, and hands of our own for every tool.
+
+    Attributes:
+        hands: by the tool's name.
+    """
+
+    def __init__(self, configuration: Configuration, folder: Path, clock: FakeClock) -> None:
+        self.configuration = configuration
+        self.clock = clock
+        self.folder = folder
+        self.hands: dict[str, Hand] = {}
+        self.tools: dict[str, Tool] = {}
+        for tool in configuration.tools:
+            name = tool.contract.name
+            self.hands[name] = Hand(_result(tool))
+            self.tools[name] = in_our_hands(tool, self.hands[name])
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "scratch.db"
+
+    @property
+    def key(self) -> Path:
+        return key_path(self.store)
+
+    @asynccontextmanager
+    async def gate(
+        self,
+        *,
+        policy: PolicyEngine | None = None,
+        settings: GateSettings | None = None,
+        store: str | Path | None = None,
+        **more: Any,
+    ) -> AsyncIterator[Gate]:
+        """A gate over the scratch store, which recovers nothing by itself."""
+        opening = open_gate(
+            tools=tuple(self.tools.values()),
+            store=store or self.store,
+            policy=policy or self.configuration.policy,
+            settings=settings or GateSettings(lease_seconds=3600.0, grace_seconds=0.2),
+            recovery=Recovery.MANUAL,
+            clock=more.pop("clock", self.clock),
+            **more,
+        )
+        async with opening as gate:
+            yield gate
+
+    @property
+    def uses(self) -> int:
+        """How often any handler would have run."""
+        return sum(len(hand.used) for hand in self.hands.values())
+
+    def hand(self, tool: Tool) -> Hand:
+        return self.hands[tool.contract.name]
+
+    def specimens(self, tool: Tool, count: int = 1) -> tuple[Specimen, ...]:
+        """
+        Raises:
+            NotPlayed: no such arguments can be made up.
+        """
+        try:
+            return specimens(tool, count)
+        except NoSpecimen as why:
+            told = str(why)
+        raise NotPlayed(told)
+
+    def operations(self, tool: Tool, count: int) -> tuple[Specimen, ...]:
+        """Arguments that each name another operation.
+
+        Raises:
+            NotPlayed: not so many can be made up.
+        """
+        template = tool.contract.operation_key
+        if template is None:
+            return self.specimens(tool, 1) * count  # the call id names the operation
+        found: dict[tuple[object, ...], Specimen] = {}
+        for each in self.specimens(tool, count):
+            found.setdefault(tuple(repr(each.accepted.get(name)) for name in template.fields), each)
+        if len(found) < count:
+            raise NotPlayed("arguments that name different operations could not be made up")
+        return tuple(found.values())
+
+    # ------------------------------------------------------------ who acts
+
+    def tenant(self, contract: Contract) -> str:
+        agent = self.configuration.agent
+        preferred = agent.tenant if agent is not None else "verify"
+        if contract.allowed_tenants is None or preferred in contract.allowed_tenants:
+            return preferred
+        return min(contract.allowed_tenants, default=preferred)
+
+    def person(self, contract: Contract, name: str = "verify-approver") -> Principal:
+        agent = self.configuration.agent
+        environment = {} if agent is None else {"environment": agent.environment}
+        return Principal.person(
+            name,
+            tenant=self.tenant(contract),
+            roles=tuple(Role),
+            scopes=(DECIDE_SCOPE, RECONCILE_SCOPE, READ_EFFECTS_SCOPE),
+            **environment,
+        )
+
+    def agents(self, contract: Contract) -> tuple[Principal, ...]:
+        """Who might be let: the configured agent, then one of our own in each role, with the scope and for a person."""
+        configured = self.configuration.agent
+        tenant = self.tenant(contract)
+        given = () if configured is None or configured.tenant != tenant else (configured,)
+        return (*given, *(self.agent(contract, role) for role in (Role.OPERATOR, Role.ADMIN, Role.VIEWER)))
+
+    def agent(self, contract: Contract, role: Role, *, scopes: Collection[str] | None = None) -> Principal:
+        granted = (contract.permission,) if contract.permission is not None else ()
+        return Principal.agent(
+            f"verify-{role.value}",
+            tenant=self.tenant(contract),
+            roles=(role,),
+            scopes=granted if scopes is None else scopes,
+        )
+
+    async def let(self, gate: Gate, tool: Tool, specimen: Specimen) -> Principal:
+        """Somebody whom the policy lets call the tool, asking or not.
+
+        Raises:
+            NotPlayed: the policy lets nobody that is tried.
+        """
+        ask = proposal(tool, specimen, "let")
+        for principal in self.agents(tool.contract):
+            if isinstance(await gate.explain(ask, principal=principal, run=RUN), Allow | Ask):
+                return principal
+        raise NotPlayed("the policy lets none of the agents that were tried call it")
+
+    async def submitted(
+        self, gate: Gate, tool: Tool, specimen: Specimen, call_id: str, *, by: Principal, run: str = RUN
+    ) -> Outcome:
+        """The outcome of a call, approved by somebody of ours where a person is asked."""
+        ask = proposal(tool, specimen, call_id)
+        outcome = await gate.submit(ask, principal=by, run=run)
+        if isinstance(outcome, AwaitingApproval):
+            await self.approve(gate, tool, outcome)
+            outcome = await gate.submit(ask, principal=by, run=run)
+        return outcome
+
+    async def approve(self, gate: Gate, tool: Tool, asked: AwaitingApproval) -> None:
+        """
+        Raises:
+            NotPlayed: nobody of ours may decide it.
+        """
+        person = self.person(tool.contract)
+        view = await gate.desk.show(asked.approval_id, by=person)
+        if view.why_not is not None and view.on_behalf_of is not None:
+            person = self.person(tool.contract, view.on_behalf_of)
+        elif view.why_not is not None:
+            raise NotPlayed(f"an approval of it could not be given here: {view.why_not}")
+        await gate.desk.approve(asked.approval_id, digest=view.digest, by=person)
+
+
+def proposal(tool: Tool, specimen: Specimen, call_id: str) -> dict[str, Any]:
+    return {"call_id": call_id, "tool": tool.contract.name, "arguments": specimen.proposed}
+
+
+def _result(tool: Tool) -> JsonValue:
+    try:
+        return result_for(tool)
+    except NoSpecimen:
+        return None

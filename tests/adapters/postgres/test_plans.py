@@ -1,0 +1,80 @@
+"""Every statement on the path of a call finds its rows by an index, also on an empty table with no statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.adapters.stores.postgres.connection import connect
+from placet.adapters.stores.postgres.statements import SQL
+from tests.postgres.fixtures import Database
+
+A, N = "acme", 1
+HOT: dict[str, tuple[Any, ...]] = {
+    "effects_at": ([A], ["key"]),
+    "effects_at_locked": ([A], ["key"]),
+    "approvals_at": ([A], ["apr"]),
+    "approvals_at_locked": ([A], ["apr"]),
+    "run": (A, "run"),
+    "run_locked": (A, "run"),
+    "has_step": (A, "run", "call", "print"),
+    "denials": (A, "run", "pay"),
+    "is_voided": ("token",),
+    "has_read": ("w", N),
+    "renew_leases": ("owner", N),
+    "same_ask": (A, "agent", "run", "pay", "digest", "policy", "key"),
+    "open_approval": (A, "agent", "run", "pay", "digest", "policy", "key"),
+    "effects_of_tenant": (["unknown"], None, N, A),
+    "approvals_of_tenant": (A, ["pending"], N),
+    "unknown_effects": (),
+    "stranded": (N,),
+    "due_for_probe": (N,),
+    "lost_reads": (N,),
+    "pending_count": (),
+    "count_dispatched": ("all",),
+    "overdue_approvals": (N,),
+    "newest_of_tenant": (A, N),
+    "waiting": (N,),
+    "meta": ("key_check",),
+    "raise_epoch": ("w",),
+    "next_finished_kind": (A, "pay"),
+    "finished": (A, "pay", N, N, 0),
+    "old_runs": (A, N, N),
+    "old_approvals": (A, "spent", N, N),
+    "old_tokens": (N, N),
+    "kept_until": ("w",),
+    "link_at": ("w", N),
+    "cut": ("w", N),
+}
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_a_hot_statement_never_reads_a_whole_table(database: Database, name: str) -> None:
+    connection = await connect(database.address())
+    try:
+        plan = [row[0] for row in await connection.fetch(f"EXPLAIN {SQL[name]}", *HOT[name])]
+    finally:
+        await connection.close()
+
+    assert not [line for line in plan if "Seq Scan" in line], "\n".join(plan)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE effects", "UPDATE approvals", "DELETE FROM open_reads"])
+async def test_what_a_batch_changes_is_found_by_an_index(database: Database, statement: str) -> None:
+    """The same joins as in `apply`, whose plans cannot be asked for."""
+    joins = {
+        "UPDATE effects": "UPDATE effects e SET reason = c.reason FROM unnest($1::effect_form[]) c "
+        "WHERE e.tenant = c.tenant AND e.operation_key = c.operation_key AND e.xmin = c.seen",
+        "UPDATE approvals": "UPDATE approvals a SET state = c.state FROM unnest($1::approval_form[]) c "
+        "WHERE a.tenant = c.tenant AND a.approval_id = c.approval_id AND a.xmin = c.seen",
+        "DELETE FROM open_reads": "DELETE FROM open_reads r USING unnest($1::read_form[]) c "
+        "WHERE r.writer = c.writer AND r.sequence = c.sequence",
+    }
+    connection = await connect(database.address())
+    try:
+        plan = [row[0] for row in await connection.fetch(f"EXPLAIN {joins[statement]}", [])]
+    finally:
+        await connection.close()
+
+    assert not [line for line in plan if "Seq Scan" in line], "\n".join(plan)

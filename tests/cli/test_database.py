@@ -1,0 +1,64 @@
+"""The same commands where the store is a PostgreSQL database."""
+
+import json
+
+import pytest
+
+from tests.postgres.fixtures import Database
+
+pytestmark = [pytest.mark.case("H08")]
+SECRET = "hunter2-s3cret"
+
+
+@pytest.fixture
+def on_database(project, database: Database):
+    """The project's store is in the database, and its key beside placet.toml."""
+    config = project.folder / "placet.toml"
+    config.write_text(
+        config.read_text().replace('store = "placet.db"', f'store = "{database.url}"\nkey = "store.key"'), "utf-8"
+    )
+    return project
+
+
+def test_a_store_in_a_database_is_made_once_and_then_used_like_any_other(on_database) -> None:
+    missing = on_database.run("audit", "verify")
+    assert (missing.code, "init --store-only" in missing.err) == (missing.code, True) and missing.code != 0
+
+    made = on_database.run("init", "--store-only", "--json")
+    assert made.code == 0
+    assert [name.rpartition("/")[2] for name in made.data["made"]][1:] == ["store.key"]
+    assert made.data["made"][0].startswith("postgresql://")
+    again = on_database.run("init", "--store-only")
+    assert again.code != 0 and "there is a store" in again.err
+
+    called = on_database.run("call", "--tool", "look", "--args", "{}", "--run", "r1")
+    verified = on_database.run("audit", "verify", "--json")
+    assert called.code == 0, called.err
+    assert (verified.code, verified.data["holds"], verified.data["events"]) == (0, True, 2)
+    tail = on_database.run("audit", "tail", "--json")
+    assert tail.code == 0
+    listed = on_database.run("keys", "list", "--json")
+    assert listed.code == 0
+    exported = on_database.run("audit", "export", "--out", "export.jsonl")
+    assert exported.code == 0
+    checked = on_database.run("audit", "verify", "--export", "export.jsonl", "--json")
+    assert (checked.code, checked.data["holds"]) == (0, True)
+
+
+def test_a_database_needs_its_key_file_named(project, database: Database) -> None:
+    ran = project.run("audit", "verify", "--store", database.url)
+
+    assert ran.code != 0
+    assert "PostgreSQL store needs its key file named" in ran.err and "--key" in ran.err
+
+
+@pytest.mark.case("O01")
+def test_nothing_shows_the_password_of_a_database(project) -> None:
+    url = f"postgresql://mara:{SECRET}@127.0.0.1:1/ledger?application_name={SECRET}"
+    for words in (("config", "show"), ("config", "show", "--json", "--origin"), ("audit", "verify"), ("keys", "list")):
+        for store in (("--store", url), ()):
+            project.environment["PLACET_STORE"] = url
+            ran = project.run(*words, *store, "--key", "k")
+            assert SECRET not in ran.out + ran.err and "mara:" not in ran.out + ran.err, words
+    shown = json.loads(project.run("config", "show", "--json", "--key", "k").out)
+    assert shown["settings"]["store"]["value"] == "postgresql://127.0.0.1:1/ledger"

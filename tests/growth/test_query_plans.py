@@ -1,0 +1,140 @@
+"""Every statement finds what it looks for by an index, however many rows there are; those that may not are listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from placet.adapters.stores.sqlite.statements import queries
+from placet.proof import growth
+
+QUERIES = queries()
+BIG = {"effects", "approvals", "audit_events", "runs", "steps", "step_fingerprints", "denials", "voided_tokens"}
+"""Tables that grow with every call."""
+
+SMALL_INDEXES = {"effects_dispatched", "effects_unknown", "effects_of_no_state", "approvals_pending"}
+"""Indexes of the few rows that are in flight, or wait; to read one of them from end to end is what it is for."""
+
+MAY_SCAN = {
+    "effects_of_all": "finished effects of every tenant: proofs and tests ask for them; nothing in service does",
+    "chained": "an audit that is verified or exported is read from its beginning to its end",
+    "count_events": "once per export or verification, which read all events anyway",
+    "newest": "of every tenant, for tests; what people are shown is a tenant's",
+    "key_uses": "what depends on a key is counted over all rows, for `placet keys list` and before a retirement",
+}
+MAY_SORT = {
+    "same_ask": "approvals of one question, of which there are a few",
+    "chained_of_tenant": "all of a tenant's events in the order of their chains, for `placet audit tail --operation`",
+    "newest_of_tenant": "only events of the very same instant are sorted",
+    "effects_in_flight": "what is in flight",
+    "unknown_effects": "what is unknown",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    """A store with some thousands of rows in every table that grows."""
+    path = tmp_path_factory.mktemp("growth") / "placet.db"
+    growth.make(path, effects=4_000, events=8_000)
+    connection = apsw.Connection(str(path))
+    yield connection
+    connection.close()
+
+
+def plan_of(connection: apsw.Connection, statement: str) -> list[str]:
+    places = [int(number) if number else 0 for number in re.findall(r"\?(\d*)", statement)]
+    count = max(places) if any(places) else len(places)
+    query = "EXPLAIN QUERY PLAN " + statement.rstrip("; \n")
+    return [str(row[3]) for row in connection.execute(query, [None] * count)]
+
+
+def scans(plan: list[str]) -> list[str]:
+    """Steps that read a table that grows, or an index of all of it, from end to end."""
+    found = []
+    for step in plan:
+        read = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", step)
+        if read is not None and read[1] in BIG and read[2] not in SMALL_INDEXES:
+            found.append(step)
+    return found
+
+
+def test_the_store_has_rows_in_every_table_that_grows(filled: apsw.Connection) -> None:
+    for table in BIG - {"steps", "denials", "voided_tokens"}:
+        ((count,),) = filled.execute(f"SELECT count(*) FROM {table}")
+        assert count >= 40, table
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_statement_reads_no_growing_table_from_end_to_end(filled: apsw.Connection, name: str) -> None:
+    found = scans(plan_of(filled, QUERIES[name]))
+
+    assert bool(found) == (name in MAY_SCAN), found
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_statement_sorts_no_more_than_it_has_to(filled: apsw.Connection, name: str) -> None:
+    plan = plan_of(filled, QUERIES[name])
+    reads_big = any(re.search(rf"\b(?:{'|'.join(BIG)})\b", step) for step in plan)
+    sorts = reads_big and any(step.startswith("USE TEMP B-TREE") for step in plan)
+
+    assert sorts <= (name in MAY_SORT or name in MAY_SCAN), plan
+    assert sorts or name not in MAY_SORT, "it sorts no more: take it off the list"
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("stranded", "effects_dispatched"),
+        ("renew_leases", "effects_dispatched"),
+        ("count_dispatched", "effects_dispatched"),
+        ("due_for_probe", "effects_unknown"),
+        ("unknown_effects", "effects_unknown"),
+        ("pending_count", "approvals_pending"),
+        ("overdue_approvals", "approvals_pending"),
+        ("finished", "effects_finished"),
+        ("next_finished_kind", "effects_finished"),
+        ("old_runs", "runs_by_opening"),
+        ("old_tokens", "voided_tokens_by_age"),
+        ("old_approvals", "approvals_by_state"),
+        ("approvals_of_tenant", "approvals_by_state"),
+        ("same_ask", "approvals_by_question"),
+        ("effects_of_tenant", "effects_by_change"),
+        ("newest_of_tenant", "audit_events_by_tenant"),
+        ("is_chained", "audit_events_by_tenant"),
+    ],
+)
+def test_a_statement_uses_the_index_that_was_made_for_it(filled: apsw.Connection, name: str, index: str) -> None:
+    steps = [step for step in plan_of(filled, QUERIES[name]) if re.search(r" INDEX \w", step)]
+
+    assert any(re.search(rf" INDEX {index}\b", step) for step in steps), steps
+
+
+@pytest.mark.parametrize("name", ["effect", "change_effect", "is_voided", "run", "has_step", "approval", "denials"])
+def test_what_every_call_asks_is_found_by_its_whole_key(filled: apsw.Connection, name: str) -> None:
+    (step,) = plan_of(filled, QUERIES[name])
+
+    keys = {"effect": 2, "change_effect": 2, "is_voided": 1, "run": 2, "has_step": 4, "approval": 2, "denials": 3}
+    assert step.startswith("SEARCH") and step.count("=?") == keys[name], step
+
+
+def test_every_exception_is_a_statement_that_there_is() -> None:
+    assert set(MAY_SCAN) | set(MAY_SORT) <= set(QUERIES)
+    assert all(MAY_SCAN.values()) and all(MAY_SORT.values())
+
+
+def test_the_plans_of_the_schema_before_would_have_been_found(filled: apsw.Connection, tmp_path: Path) -> None:
+    """The index that no statement used: with it alone, a heartbeat reads the ledger from end to end."""
+    filled.execute("SAVEPOINT before")
+    try:
+        filled.execute("DROP INDEX effects_dispatched")
+        filled.execute(
+            "CREATE INDEX effects_by_state ON effects (state, updated_at) WHERE state IN ('dispatched', 'unknown')"
+        )
+        assert scans(plan_of(filled, QUERIES["renew_leases"])) == ["SCAN effects"]
+    finally:
+        filled.execute("ROLLBACK TO before")
+        filled.execute("RELEASE before")
