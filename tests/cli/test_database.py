@@ -6,7 +6,6 @@ import pytest
 
 from tests.postgres.fixtures import Database
 
-pytestmark = [pytest.mark.case("H08")]
 SECRET = "hunter2-s3cret"
 
 
@@ -52,7 +51,6 @@ def test_a_database_needs_its_key_file_named(project, database: Database) -> Non
     assert "PostgreSQL store needs its key file named" in ran.err and "--key" in ran.err
 
 
-@pytest.mark.case("O01")
 def test_nothing_shows_the_password_of_a_database(project) -> None:
     url = f"postgresql://mara:{SECRET}@127.0.0.1:1/ledger?application_name={SECRET}"
     for words in (("config", "show"), ("config", "show", "--json", "--origin"), ("audit", "verify"), ("keys", "list")):

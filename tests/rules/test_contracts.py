@@ -893,8 +893,9 @@ OTHER: dict[str, Any] = {
     "generic_executor_reason": "because",
     "repair": frozenset({placet.Repair.CODE_FENCE}),
 }
-DERIVED = {"argument_names", "digest", "max_concurrent", "breaker", "authored_schema"}
-"""Said by the schema already; the digest itself; and when a call may run, which changes nothing about what it does."""
+DERIVED = {"argument_names", "digest", "max_concurrent", "breaker", "authored_schema", "retention_seconds"}
+"""Said by the schema already; the digest itself; when a call may run, and how long its record is kept, which change
+nothing about what it does: an approval is for the same act."""
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Contract)])

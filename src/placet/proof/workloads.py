@@ -55,13 +55,15 @@ class Sample:
     Attributes:
         seconds, cpu_seconds: of the whole round, on the wall and in this process.
         latencies: seconds of each call, sorted.
-        commits: durable commits made.
+        commits: durable commits made, as the store counts them.
+        transactions: the same, as the server counted them; 0 where nobody was asked.
     """
 
     seconds: float
     cpu_seconds: float
     latencies: tuple[float, ...]
     commits: int
+    transactions: int = 0
 
     @property
     def calls(self) -> int:
@@ -84,6 +86,28 @@ def governed_writes(folder: Path, *, callers: int, seconds: float) -> Sample:
     """Callers write through a gate on a SQLite file, each its next call after its last."""
     with tempfile.TemporaryDirectory(prefix="placet-bench-", dir=folder) as place:
         return asyncio.run(_governed(f"{place}/bench.db", callers, seconds, _write))
+
+
+def governed_writes_there(
+    store: str, *, key: Path, callers: int, seconds: float, transactions: Callable[[], int]
+) -> Sample:
+    """Callers write through a gate on the database of a URL, whose transactions somebody else counts, too.
+
+    Args:
+        transactions: asked right before and right after what is measured, while nothing runs.
+    """
+    return asyncio.run(_governed(store, callers, seconds, _write, key=key, transactions=transactions))
+
+
+def one_governed_write(store: str, *, key: Path) -> None:
+    """One, so that what it leaves can be looked at."""
+
+    async def write() -> None:
+        opening = open_gate(tools=(open_ticket,), store=store, key=key, settings=_SETTINGS, recovery=Recovery.MANUAL)
+        async with opening as gate:
+            await _write(gate, 0, 0)
+
+    asyncio.run(write())
 
 
 def bare_commits(folder: Path, *, seconds: float) -> Sample:
@@ -188,10 +212,17 @@ def _resident_bytes() -> int:
 _OneCall = Callable[[Gate, int, int], Awaitable[None]]
 
 
-async def _governed(store: str, callers: int, seconds: float, one_call: _OneCall) -> Sample:
-    opening = open_gate(
-        tools=(read_orders, open_ticket), store=store, settings=_SETTINGS, recovery=Recovery.MANUAL, policy=None
-    )
+async def _governed(
+    store: str,
+    callers: int,
+    seconds: float,
+    one_call: _OneCall,
+    *,
+    key: Path | None = None,
+    transactions: Callable[[], int] = lambda: 0,
+) -> Sample:
+    tools = (read_orders, open_ticket)
+    opening = open_gate(tools=tools, store=store, key=key, settings=_SETTINGS, recovery=Recovery.MANUAL)
     latencies: list[float] = []
     async with opening as gate:
 
@@ -207,17 +238,20 @@ async def _governed(store: str, callers: int, seconds: float, one_call: _OneCall
 
         await asyncio.gather(*(calls(caller, 0, lambda made: made >= _WARM_UP_CALLS) for caller in range(callers)))
         latencies.clear()
+        counted = transactions()
         commits, began, cpu = gate.store.commits, time.perf_counter(), time.process_time()
         end = began + seconds
         first = CALLS_PER_RUN  # a run of its own
         await asyncio.gather(
             *(calls(caller, first, lambda made: time.perf_counter() >= end) for caller in range(callers))
         )
+        took, cpu_took = time.perf_counter() - began, time.process_time() - cpu
         return Sample(
-            seconds=time.perf_counter() - began,
-            cpu_seconds=time.process_time() - cpu,
+            seconds=took,
+            cpu_seconds=cpu_took,
             latencies=tuple(sorted(latencies)),
             commits=gate.store.commits - commits,
+            transactions=transactions() - counted,
         )
 
 

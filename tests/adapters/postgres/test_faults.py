@@ -25,8 +25,6 @@ from tests.adapters.postgres.conftest import OpenStore
 from tests.postgres.fixtures import Cluster, Database, folder_of
 from tests.postgres.server import Server
 
-pytestmark = [pytest.mark.case("I01")]
-
 
 @pytest.fixture
 def own_server(cluster: Cluster) -> Iterator[Cluster]:

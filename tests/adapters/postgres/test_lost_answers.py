@@ -19,7 +19,6 @@ from tests.adapters.postgres.conftest import OpenStore
 from tests.adapters.postgres.proxy import a_wire, through
 from tests.postgres.fixtures import Database
 
-pytestmark = [pytest.mark.case("H08")]
 MARK = b"committed-word"
 """What is in the bytes of one settlement and of nothing else."""
 

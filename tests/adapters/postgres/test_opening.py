@@ -9,11 +9,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 import placet
 from placet.adapters.keys import KeyRing, create_key_file
 from placet.adapters.stores.postgres import address_of
+from placet.adapters.stores.postgres.migrating import _MIGRATION_LOCK
 from placet.bootstrap import is_made, open_existing_store, open_store, shown_store
 from placet.errors import (
     ConfigurationError,
@@ -45,7 +47,7 @@ asyncio.run(start(*sys.argv[1:]))
 """
 
 
-@pytest.mark.case("I02")
+@pytest.mark.case("O05")
 def test_eight_processes_that_start_at_once_on_an_empty_database_share_one_store(
     databases: Any, tmp_path: Path
 ) -> None:
@@ -66,6 +68,21 @@ def test_eight_processes_that_start_at_once_on_an_empty_database_share_one_store
     assert ends == [(b"", 0)] * 8
     assert database.fetch("SELECT count(DISTINCT writer) FROM placet.audit_events") == [(8,)]
     assert database.fetch("SELECT count(*) FROM placet.placet_meta WHERE name = 'key_check'") == [(1,)]
+
+
+async def test_starters_wait_for_whoever_makes_the_schema(databases: Any, open_store: OpenStore) -> None:
+    database = databases(is_empty=True)
+    hog = await asyncpg.connect(database.url)
+    await hog.execute("SELECT pg_advisory_lock($1)", _MIGRATION_LOCK)
+    starting = [asyncio.create_task(asyncio.to_thread(open_store, database.address())) for _ in range(3)]
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+    async with asyncio.timeout(20):
+        while await hog.fetchval(waits) < len(starting):
+            await asyncio.sleep(0.01)
+    await hog.close()
+
+    stores = await asyncio.gather(*starting)
+    assert all([isinstance(await store.record((an_event(),)), Recorded) for store in stores])
 
 
 def test_a_schema_of_a_newer_placet_is_refused_and_left_alone(database: Database, open_store: OpenStore) -> None:

@@ -47,7 +47,7 @@ from placet.testing.fakes import FakeClock
 from tests.adapters.postgres.conftest import OpenStore
 from tests.postgres.fixtures import Database
 
-pytestmark = [pytest.mark.case("H08")]
+pytestmark = [pytest.mark.case("H05")]
 
 
 async def subject(store: Store, ring: KeyRing) -> Subject:
@@ -59,7 +59,6 @@ async def all_of(*work: Any) -> list[Any]:
     return list(await asyncio.gather(*work))
 
 
-@pytest.mark.case("A03")
 async def test_one_of_many_hosts_gets_an_operation(open_store: OpenStore, ring: KeyRing) -> None:
     stores = [open_store() for _ in range(4)]
 
@@ -261,7 +260,6 @@ async def test_hosts_that_write_rows_of_each_other_in_any_order_never_fail(open_
         )
 
 
-@pytest.mark.case("I01")
 async def test_one_callers_values_that_no_database_takes_are_nobody_elses_fault(
     open_store: OpenStore, ring: KeyRing
 ) -> None:
@@ -341,3 +339,20 @@ async def test_a_question_that_another_host_answered_is_answered_with_its_answer
 
     assert late == approved
     assert (await here.told()).count("approval_approved") == 1
+
+
+async def test_a_void_waits_for_a_claim_that_has_looked_and_not_written_yet(
+    database: Database, open_store: OpenStore
+) -> None:
+    claiming, voiding = open_store(), open_store()
+    database.execute(
+        "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NEW; END'",
+        "CREATE TRIGGER slow BEFORE INSERT ON placet.effects FOR EACH ROW EXECUTE FUNCTION slowly()",
+    )
+    claim = asyncio.ensure_future(claiming.claim(a_claim("key-1", token="t-1")))
+    sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    while database.fetch(sleeps) == [(0,)]:
+        await asyncio.sleep(0.005)
+
+    assert await voiding.void("acme", OperationKey("key-1"), Token("t-1")) is False
+    assert isinstance(await claim, Claimed)

@@ -40,7 +40,6 @@ async def filled(store: Any) -> None:
         )
 
 
-@pytest.mark.case("O01")
 async def test_a_reading_role_sees_nothing_without_a_tenant_and_one_tenant_with_it(
     open_store: OpenStore, reader: str
 ) -> None:

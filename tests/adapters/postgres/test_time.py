@@ -35,8 +35,6 @@ from placet.testing.fakes import FakeClock
 from tests.adapters.postgres.conftest import OpenStore
 from tests.postgres.fixtures import Database, DatabaseClock
 
-pytestmark = [pytest.mark.case("H08")]
-
 
 class WrongClock(SystemClock):
     """A host whose calendar is wrong; its seconds are as long as everybody's."""
@@ -125,10 +123,11 @@ async def test_a_lease_that_is_over_for_the_host_and_not_for_the_database_is_not
     store = open_store(database.address(), clock=fast)
     answer = await store.claim(a_claim("key-1"))
     assert isinstance(answer, Claimed)
-    fast.advance(LEASE_SECONDS + 1)
+    clock.advance(LEASE_SECONDS - 0.05)
+    fast.advance(LEASE_SECONDS + 0.05)  # within what a batch may be off: it is not decided in one
 
     assert isinstance(await store.take_over(answer.effect, (an_event(),)), NotMoved)
-    clock.advance(LEASE_SECONDS)
+    clock.advance(0.05)
     assert isinstance(await store.take_over(answer.effect, (an_event(),)), Moved)
 
 
@@ -161,7 +160,6 @@ asyncio.run(host(*sys.argv[1:]))
 """
 
 
-@pytest.mark.case("H12")
 async def test_a_host_that_slept_beyond_its_lease_is_refused_by_its_fence_and_knows_the_time_again(
     database: Database, open_store: OpenStore, tmp_path: Path
 ) -> None:

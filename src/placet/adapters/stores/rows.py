@@ -133,7 +133,7 @@ def effect_from(row: tuple[Any, ...]) -> Effect:
         StoreCorrupt: it cannot be read; somebody changed it by hand.
     """
     try:
-        values = list(row)
+        values = list(row[: len(_EFFECT_FIELDS)])  # a newer placet may have added columns behind these
         values[_STATE] = _STATES[values[_STATE]]
         values[_ENDS] = bool(values[_ENDS])
         for index in _EFFECT_INSTANTS:

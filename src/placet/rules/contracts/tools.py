@@ -194,7 +194,7 @@ class Tool:
 
         `function` is handed the authorised arguments as bytes, `canonical`, and the `context` of the attempt.
         """
-        handed = _HandedOver(self._arguments)
+        handed = _HandedOver(inner=self._arguments)
         return replace(self, contract=contract, function=function, probe=probe, _arguments=handed)
 
     def check_result(self, returned: object) -> tuple[JsonValue, bytes]:
@@ -226,7 +226,7 @@ class Tool:
         return self._result_text.read(text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _HandedOver:
     """A contract's own check, whose attempts are handed what was authorised as it stands."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.postgres.orders import How
-from placet.adapters.stores.postgres.overlay import PredictedTables
+from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.effect import BrokenEffect, Effect
@@ -90,7 +90,11 @@ class PostgresArchive:
         return tuple(map(rows.tombstone_from, await self._read("tombstones")))
 
     async def purge(self, purge: Purge) -> bool:
-        return bool(await self._write(lambda tables: verbs.purge(tables, purge, tables.now), How.LOCKED))
+        def verb(tables: PredictedTables) -> bool:
+            _need_all(tables, purge)
+            return verbs.purge(tables, purge, tables.now)
+
+        return bool(await self._write(verb, How.LOCKED))
 
     async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
         """After every purge that is on its way, and before any other."""
@@ -133,6 +137,20 @@ class PostgresArchive:
 
     async def _write(self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER) -> Any:
         raise NotImplementedError
+
+
+def _need_all(tables: PredictedTables, purge: Purge) -> None:
+    """What a purge of many rows looks at, in two rounds of reading: the second for runs that denials may stand for."""
+    approvals = [(seen.tenant, seen.approval_id) for seen in purge.approvals]
+    tables.need(
+        (
+            *(Reading("effects_at", (grave.tenant, grave.operation_key)) for grave in purge.graves),
+            *(Reading("approvals_at", name) for name in approvals),
+            *(Reading("run", (run.tenant, run.run_id)) for run in purge.runs),
+        )
+    )
+    found = [approval for name in approvals if (approval := tables.approval(*name)) is not None]
+    tables.need(Reading("run", (each.question.tenant, each.question.run_id)) for each in found)
 
 
 def _microseconds_of(text: str | None) -> int | None:

@@ -10,6 +10,7 @@ from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.postgres.memory import Mark, Memory
 from placet.adapters.stores.postgres.overlay import PredictedTables
+from placet.errors import StoreError
 from placet.model.approval import Mac
 
 
@@ -31,7 +32,8 @@ def bindings(tables: PredictedTables, chain: ChainWriter, key_check: str | None,
     events = tables.events
     head = chain.head() if events else None
     return [
-        rows.microseconds(tables.now),
+        # under locks the database has said the time itself, in this transaction, however long reading took since
+        None if tables.is_locked else rows.microseconds(tables.now),
         rows.microseconds(tables.not_after),
         key_check if events else None,
         None if tables.stops_seen is None else sorted(tables.stops_seen),
@@ -137,7 +139,7 @@ def note_read(memory: Memory, name: str, bindings: tuple[Any, ...], value: Any) 
 
 
 def _note(recent: Any, key: tuple[str, ...], value: Any) -> None:
-    if value is None:
+    if value is None or isinstance(value, StoreError):  # what cannot be read now may be put right meanwhile
         recent.drop(key)
     else:
         recent.put(key, value)

@@ -91,7 +91,7 @@ def address_of(where: str, *, patience_seconds: float = 10.0) -> Address:
 
 async def connect(address: Address, *, timeout_seconds: float | None = None) -> asyncpg.Connection:
     """One connection with the settings every connection to a store has. Raises what asyncpg and sockets raise."""
-    settings = {**_SERVER_SETTINGS, "search_path": f"{address.schema}, pg_temp"}
+    settings = {**_SERVER_SETTINGS, "search_path": f'"{address.schema}", pg_temp'}
     patience = address.patience_seconds if timeout_seconds is None else timeout_seconds
     return await asyncpg.connect(address.url, server_settings=settings, timeout=max(0.1, patience), command_timeout=20)
 

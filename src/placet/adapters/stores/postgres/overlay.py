@@ -148,6 +148,11 @@ class PredictedTables:
             raise Unread(reading)
         return self.known[reading]
 
+    def need(self, readings: Iterable[Reading]) -> None:
+        """Have all of them read at once, where a verb would be stopped at one after the other."""
+        if unread := [reading for reading in readings if reading not in self.known]:
+            raise Unread(*unread)
+
     def _perhaps(self, name: str, *bindings: Any) -> tuple[bool, Any]:
         """What was read, if it was; under locks it has to be."""
         reading = Reading(name, bindings)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -47,6 +46,7 @@ MAX_BATCH: Final = 256
 _TRIES: Final = 12
 _ROUNDS: Final = 16
 _BUSY: Final = "Other writers of the store were faster every time."
+_TOO_MUCH: Final = "This is more than one transaction of the store decides."
 
 
 class Writer:
@@ -104,8 +104,7 @@ class Writer:
                 await self._locked(batch, batch[0].how)
             if self._is_anything_waiting:
                 more = [self._chaining(batch[0].loop)]
-                with suppress(StoreError):
-                    await self._locked(more, How.LOCKED)
+                await self._each(more[0])  # with its fault, nothing of it is heard
         except StoreError as fault:
             fail(batch, fault)
         except Exception:  # a fault between the planned ones must not take the task, and all who wait, with it
@@ -155,7 +154,7 @@ class Writer:
         """What comes after a fault of the fast path."""
         if is_late(foreign) or is_lost(foreign):
             if await self._has_landed(batch):
-                return []
+                return _undecided(batch)
             for order in batch:
                 order.reset()
             return None
@@ -203,7 +202,7 @@ class Writer:
             if not unread:
                 return apart
             await self._read(connection, tables, unread)
-        return [order for order in orders if not order.is_decided]
+        return _undecided(orders)
 
     def _run_all(self, tables: PredictedTables, orders: list[Order], apart: list[Order]) -> list[Reading]:
         """Decide each; what has to be read before the others can be."""
@@ -286,6 +285,8 @@ class Writer:
             self._chain.rewind(end)
             if is_late(foreign) or is_lost(foreign):
                 if await self._has_landed(orders):
+                    for order in _undecided(orders):
+                        await self._each(order)
                     return
                 continue
             await self._roll_back(connection)
@@ -307,8 +308,11 @@ class Writer:
         self._memory.key_check = await connection.fetchval(SQL["meta"], KEY_CHECK)
         self._chain.noted(key_check_of(self._memory.key_check))
         self.counts["round_trips"] += 3
-        tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=True)
+        now = rows.instant(at) or self._now()
+        tables = PredictedTables(self._memory, self._chain, now=now, is_locked=True)
         apart = await self._decide(connection, tables, orders)
+        if apart and len(orders) == 1:  # by itself it would be no further: nothing of it is written
+            raise StoreUnavailable(_TOO_MUCH, hint="Ask for less at once.")
         await self._commit(connection, tables, len(orders) - len(apart), started)
         for order in apart:  # a second change of one row, after the first is durable
             await self._each(order)
@@ -353,12 +357,17 @@ class Writer:
             self._hear_clock(await connection.fetchval(SQL["clock"]), sent_at)
 
     def _hear_clock(self, at: int, sent_at: float) -> None:
+        """What the database said, somewhere between asking and hearing: in the middle the error is smallest."""
         instant = rows.instant(at)
         if instant is not None:
-            self._told = (instant, sent_at)
+            self._told = (instant, sent_at + elapsed_seconds(self._clock, sent_at) / 2)
 
     def _now(self) -> datetime:
         """The database's time: what it said last, and what has passed since. It compares what is made of it."""
         assert self._told is not None  # noqa: S101  # `_know_the_basics` asked
         at, sent_at = self._told
         return at + timedelta(seconds=elapsed_seconds(self._clock, sent_at))
+
+
+def _undecided(orders: list[Order]) -> list[Order]:
+    return [order for order in orders if not order.is_decided]

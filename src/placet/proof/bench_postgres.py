@@ -1,0 +1,152 @@
+"""`placet bench --postgres`: governed writes beside `pgbench` on the same server, in rounds that take turns.
+
+What `pgbench` runs, and what "the same two statements" means, stands in `placet.proof.pgbench.reference`. Every sample
+has a new schema; the order in which the samples of a round come is turned by one from round to round.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import secrets
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from placet.proof import slow_disk, workloads
+from placet.proof.bench_rows import Row, Values, summary
+from placet.proof.pgbench import reference, server
+
+MANY = 64
+FSYNC_US = 1_000
+"""What is added to each fsync of a private server, unless something else is asked for."""
+
+RATIOS = (
+    Row("write_postgres_64_to_pgbench_64", f"{MANY} writers : pgbench, same two statements, calls/s", "x", 2),
+    Row("write_postgres_1_to_pgbench_1", "1 writer : pgbench, same two statements, calls/s", "x", 2),
+    Row("write_postgres_64_to_plain_64", f"{MANY} writers : pgbench, plain pair, calls/s", "x", 2),
+    Row("write_postgres_1_to_plain_1", "1 writer : pgbench, plain pair, calls/s", "x", 2),
+    Row("write_postgres_1_commits", "durable commits per write, 1 caller", "", 3),
+    Row("write_postgres_64_commits", f"durable commits per write, {MANY} callers", "", 3),
+    Row("write_postgres_1_transactions", "  as the server counts them, 1 caller", "", 3),
+    Row("write_postgres_64_transactions", f"  as the server counts them, {MANY} callers", "", 3),
+)
+ABSOLUTES = tuple(
+    row
+    for callers in (1, MANY)
+    for row in (
+        Row(f"write_postgres_{callers}_rate", f"governed write, {callers} caller{'s' * (callers > 1)}", "calls/s", 0),
+        Row(f"write_postgres_{callers}_p50", "  p50", "us", 0),
+        Row(f"write_postgres_{callers}_p99", "  p99", "us", 0),
+        Row(f"write_postgres_{callers}_cpu", "  CPU of the Python process", "us", 0),
+        Row(f"pgbench_{callers}_rate", f"pgbench, same two statements, {callers} client{'s' * (callers > 1)}", "calls/s", 0),
+        Row(f"plain_{callers}_rate", f"pgbench, plain pair, {callers} client{'s' * (callers > 1)}", "calls/s", 0),
+    )
+)  # fmt: skip
+ROWS = (*RATIOS, *ABSOLUTES)
+
+
+def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """The mode, the machine and the rows of one run.
+
+    Args:
+        where: `private`, or the URL of a server on which schemas are made and dropped.
+        folder: where a private server's files lie; in memory if absent.
+        fsync_us: added to each fsync of a private server.
+
+    Raises:
+        NoServer, NoSlowDisk: it cannot be had here.
+        NotMeasured, PlacetError: the measurement failed.
+    """
+    place = folder or slow_disk.folder_in_memory() or Path(tempfile.gettempdir())
+    whole_seconds = math.ceil(seconds)  # pgbench knows no others
+    values: Values = {row.name: [] for row in ROWS}
+    with server.opened(where, folder=place, fsync_us=fsync_us) as found, tempfile.TemporaryDirectory() as keys:
+        samples = _samples(found, Path(keys) / "bench.key", whole_seconds, values)
+        for turn in range(rounds):
+            first = turn % len(samples)
+            for sample in (*samples[first:], *samples[:first]):
+                sample()
+            _compare(values)
+        return {
+            "mode": {
+                "where": str(place) if where == "private" else "a server that is there",
+                "file_system": slow_disk.file_system(place) if where == "private" else "unknown",
+                "fsync_added_us": found.fsync_added_us,
+                "server": found.ask("SHOW server_version;"),
+                "fsync": found.ask("SHOW fsync;"),
+                "synchronous_commit": found.ask("SHOW synchronous_commit;"),
+                "full_page_writes": found.ask("SHOW full_page_writes;"),
+                "rounds": rounds,
+                "seconds": whole_seconds,
+                "pgbench_warm_up_seconds": reference.WARM_UP_SECONDS,
+            },
+            "machine": {
+                "python": platform.python_version(),
+                "processors": os.cpu_count(),
+                "system": f"{platform.system()} {platform.machine()}",
+                "load": [round(load, 1) for load in os.getloadavg()],
+            },
+            "rows": {row.name: summary(row, values[row.name]) for row in ROWS},
+            "missing": {},
+        }
+
+
+def _samples(on: server.Server, key: Path, seconds: int, values: Values) -> list[Callable[[], None]]:
+    found: list[Callable[[], None]] = []
+    for callers in (MANY, 1):
+        found += [
+            _governed(on, key, callers, seconds, values),
+            _same(on, key, callers, seconds, values),
+            _plain(on, callers, seconds, values),
+        ]
+    return found
+
+
+def _governed(on: server.Server, key: Path, callers: int, seconds: int, values: Values) -> Callable[[], None]:
+    def sample() -> None:
+        with server.schema_of_its_own(on, _new_name()) as schema:
+            key.unlink(missing_ok=True)  # a new store makes its own
+            got = workloads.governed_writes_there(
+                on.address(schema), key=key, callers=callers, seconds=seconds, transactions=on.transactions
+            )
+        name = f"write_postgres_{callers}"
+        values[f"{name}_rate"].append(got.calls / got.seconds)
+        values[f"{name}_p50"].append(got.percentile(0.5) * 1e6)
+        values[f"{name}_p99"].append(got.percentile(0.99) * 1e6)
+        values[f"{name}_cpu"].append(got.cpu_seconds / got.calls * 1e6)
+        values[f"{name}_commits"].append(got.commits / got.calls)
+        values[f"{name}_transactions"].append(got.transactions / got.calls)
+
+    return sample
+
+
+def _same(on: server.Server, key: Path, clients: int, seconds: int, values: Values) -> Callable[[], None]:
+    def sample() -> None:
+        key.unlink(missing_ok=True)
+        got = reference.same_statements(on, schema=_new_name(), key=key, clients=clients, seconds=seconds)
+        values[f"pgbench_{clients}_rate"].append(got.calls / got.seconds)
+
+    return sample
+
+
+def _plain(on: server.Server, clients: int, seconds: int, values: Values) -> Callable[[], None]:
+    def sample() -> None:
+        got = reference.plain_pair(on, schema=_new_name(), clients=clients, seconds=seconds)
+        values[f"plain_{clients}_rate"].append(got.calls / got.seconds)
+
+    return sample
+
+
+def _compare(values: Values) -> None:
+    for callers in (1, MANY):
+        ours = values[f"write_postgres_{callers}_rate"][-1]
+        for name in ("pgbench", "plain"):
+            ratio = ours / values[f"{name}_{callers}_rate"][-1]
+            values[f"write_postgres_{callers}_to_{name}_{callers}"].append(ratio)
+
+
+def _new_name() -> str:
+    return f"placet_bench_{secrets.token_hex(6)}"
