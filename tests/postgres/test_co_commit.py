@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import Token, WriterId
 from placet.model.ledger import Claimed, CoCommitted, Moved, NotCovered, NotMoved, NotSettled
 from placet.model.outcome import Failed, InProgress, Outcome, Replayed, Succeeded, Unknown
+from placet.model.retention import Purge
 from placet.ports.store import nobody
 from placet.rules.transitions import apply_claim, apply_co_commit
 from placet.testing.conformance import EVERY_STATE, a_claim, a_settlement, an_event
+from placet.testing.conformance.archiving import a_cut
 from placet.testing.fakes import FakeClock
 from tests.postgres.fixtures import Database
 
@@ -343,6 +346,31 @@ async def test_what_nobody_with_the_key_wrote_is_told_of_once_and_what_is_repeat
         ("record_altered", "unchained_event_altered"),
     ]
     assert database.fetch("SELECT count(*) FROM placet.unchained_events WHERE is_refused = 1") == [(3,)]
+
+
+async def test_an_event_put_back_after_it_was_cut_from_the_audit_is_not_chained_again(
+    store: PostgresStore, database: Database
+) -> None:
+    effect = await begun(store)
+    async with connected(database) as connection, connection.transaction():
+        completed = an_event(EventKind.COMPLETED, outcome=AuditOutcome.SUCCESS)
+        assert await store.co_commit(connection, a_settlement(effect, events=(completed,))) == CoCommitted()
+    ((body, key_id, mac),) = database.fetch("SELECT body, key_id, mac FROM placet.unchained_events")
+    await store.chain_waiting()
+    await store.record((an_event(),))
+    gone = [event async for event in store.chained()][1]
+    cut = a_cut(gone.writer, 1, gone.sequence, gone.link)
+    cut = replace(cut, tombstone=replace(cut.tombstone, cut_at=await store.now() + timedelta(days=90)))
+    purge = Purge(holds=frozenset(), idle_before=await store.now(), cut=cut, events=(an_event(),))
+    assert await store.purge(purge)
+    database.execute(f"INSERT INTO placet.unchained_events (body, key_id, mac) VALUES ('{body}', '{key_id}', '{mac}')")
+
+    assert await store.chain_waiting() == 1
+
+    told = [orjson.loads(event.body) async for event in store.chained()]
+    assert [each.get("detail") for each in told if each["kind"] in ("completed", "record_altered")] == [
+        "unchained_event_repeated"
+    ]
 
 
 # ---------------------------------------------------------------- through a gate

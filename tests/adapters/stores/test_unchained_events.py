@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from placet.model.ledger import CoCommitted
 from placet.ports.keys import KeyPurpose
 from placet.rules.audit import event_body, unchained_message
 from placet.testing.conformance import a_settlement, a_step, an_event, claimed
+from placet.testing.conformance.archiving import a_cut, a_purge
 from placet.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.case("N03")
@@ -208,6 +211,41 @@ async def test_an_event_put_back_after_it_was_chained_is_not_chained_again(book:
         ("record_altered", "unchained_event_repeated"),
     ]
     assert book.waiting() == [(1, 1)]
+
+
+async def test_an_event_put_back_after_it_was_cut_from_the_audit_is_not_chained_again(book: Book) -> None:
+    """What was cut is a day old at least, and whatever waited then was chained before: so this one is no honest one."""
+    await book.co_committed()
+    row = apsw.Connection(str(book.path)).execute("SELECT body, key_id, mac FROM unchained_events").fetchone()
+    assert row is not None
+    await book.store.chain_waiting()
+    await book.store.record((an_event(),))
+    _, completed, _ = [event async for event in book.store.chained()]
+    at = book.clock.now() + timedelta(days=90)
+    cut = a_cut(completed.writer, 1, completed.sequence, completed.link)
+    cut = replace(cut, tombstone=replace(cut.tombstone, cut_at=at))
+    assert await book.store.purge(a_purge(book, cut=cut))  # type: ignore[arg-type]
+    book.tamper(ADD, *row)
+
+    await book.store.chain_waiting()
+
+    assert [told for told in await book.told() if told[0] in ("completed", "record_altered")] == [
+        ("record_altered", "unchained_event_repeated"),
+    ]
+
+
+async def test_an_event_that_waits_after_a_cut_is_chained(book: Book) -> None:
+    await book.store.record((an_event(),))
+    await book.store.record((an_event(),))
+    first, _ = [event async for event in book.store.chained()]
+    cut = a_cut(first.writer, 1, 1, first.link)
+    at = an_event().at + timedelta(hours=23)
+    assert await book.store.purge(a_purge(book, cut=replace(cut, tombstone=replace(cut.tombstone, cut_at=at))))  # type: ignore[arg-type]
+    await book.co_committed()
+
+    await book.store.chain_waiting()
+
+    assert [kind for kind, _ in await book.told()].count("completed") == 1
 
 
 async def test_an_event_put_there_twice_while_it_waits_is_chained_once(book: Book) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.postgres.orders import How
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
-from placet.model.approval import Approval
+from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import Token, WriterId
@@ -149,8 +149,11 @@ def _need_all(tables: PredictedTables, purge: Purge) -> None:
             *(Reading("run", (run.tenant, run.run_id)) for run in purge.runs),
         )
     )
-    found = [approval for name in approvals if (approval := tables.approval(*name)) is not None]
-    tables.need(Reading("run", (each.question.tenant, each.question.run_id)) for each in found)
+    tables.need(
+        Reading("run", (name[0], approval.question.run_id))
+        for name in approvals
+        if (approval := tables.approval(*name)) is not None and approval.state is ApprovalState.DENIED
+    )
 
 
 def _microseconds_of(text: str | None) -> int | None:

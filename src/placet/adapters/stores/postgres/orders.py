@@ -57,17 +57,25 @@ class Intake:
         self._orders: deque[Order] = deque()
         self._has_any = asyncio.Event()
         self._is_awake = True
+        self._door = threading.Lock()
         self.is_closed = False
 
     def put(self, order: Order) -> None:
-        self._orders.append(order)
-        if not self._is_awake:  # set after looking for orders and before sleeping, so none is passed over
-            self._is_awake = True
-            self._loop.call_soon_threadsafe(self._has_any.set)
+        """Raises:
+        StoreUnavailable: the intake is closed; nobody would serve it.
+        """
+        with self._door:  # what was let in before it closed is served, and nothing is let in after
+            if self.is_closed:
+                raise StoreUnavailable("The store is closed.")
+            self._orders.append(order)
+            if not self._is_awake:  # set after looking for orders and before sleeping, so none is passed over
+                self._is_awake = True
+                self._loop.call_soon_threadsafe(self._has_any.set)
 
     def close(self) -> None:
         """What was put before is served; `take` answers with nothing afterwards."""
-        self.is_closed = True
+        with self._door:
+            self.is_closed = True
         self._loop.call_soon_threadsafe(self._has_any.set)
 
     @property
@@ -148,8 +156,6 @@ async def handed_over(intake: Intake, thread: StoreThread, work: Callable[..., A
         MisuseError: the store was opened before a fork.
     """
     thread.check_process()
-    if intake.is_closed:
-        raise StoreUnavailable("The store is closed.")
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = Unbreakable(loop=loop)
     intake.put(Order(work=work, loop=loop, future=future, how=how))

@@ -11,6 +11,10 @@ SELECT clock_now() FROM (SELECT pg_advisory_xact_lock_shared(writing_lock())) AS
 -- name: alone
 SELECT clock_now() FROM (SELECT pg_advisory_xact_lock(writing_lock())) AS locked;
 
+-- name: forget_plans
+-- The next statement of each kind is planned anew, for the tables as they are by then.
+DISCARD PLANS;
+
 -- name: clock
 SELECT clock_now();
 
@@ -67,10 +71,15 @@ INSERT INTO voided_tokens VALUES ($1, $2);
 SELECT 1 FROM open_reads WHERE writer = $1 AND sequence = $2 FOR UPDATE;
 
 -- name: renew_leases
--- Heartbeat: leases only, never send_by.
-WITH reads AS (UPDATE open_reads SET lease_until = greatest(lease_until, $2) WHERE owner = $1)
-UPDATE effects SET lease_until = greatest(lease_until, $2) WHERE state = 'dispatched' AND owner = $1
-RETURNING tenant, operation_key;
+-- Heartbeat: leases only, never send_by. A row that a handler's transaction holds is being settled, and is passed over:
+-- waiting for it would let the leases of all others run out.
+WITH reads AS (UPDATE open_reads SET lease_until = greatest(lease_until, $2) WHERE owner = $1),
+mine AS (
+    SELECT tenant, operation_key FROM effects WHERE state = 'dispatched' AND owner = $1
+    ORDER BY tenant, operation_key FOR UPDATE SKIP LOCKED)
+UPDATE effects e SET lease_until = greatest(e.lease_until, $2) FROM mine m
+WHERE e.tenant = m.tenant AND e.operation_key = m.operation_key
+RETURNING e.tenant, e.operation_key;
 
 -- name: effects_of_tenant
 -- For lists: newest change first; a state that does not exist is in every list, as broken. An identity that is no plain subject is a JSON list: environment, then its subjects.
@@ -103,8 +112,9 @@ AND ($5::text IS NULL OR CASE WHEN left(subject, 1) = '['
 ORDER BY tenant, operation_key LIMIT $3;
 
 -- name: stranded
--- Dispatched rows whose lease is over.
-SELECT * FROM effects WHERE state = 'dispatched' AND lease_until <= clock_now() ORDER BY updated_at LIMIT $1;
+-- Dispatched rows whose lease is over, but for those that a transaction is settling right now.
+SELECT * FROM effects WHERE state = 'dispatched' AND lease_until <= clock_now()
+ORDER BY updated_at LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: due_for_probe
 -- Unknown rows nobody has looked at lately.
@@ -208,9 +218,9 @@ INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value =
 INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
 
 -- name: waiting
--- Events that wait, and whether the audit holds them already.
+-- Events that wait, and whether the audit holds them already. Those that another writer is chaining are its own.
 SELECT number, body, key_id, mac, is_chained(body)
-FROM unchained_events WHERE is_refused = 0 ORDER BY number LIMIT $1 FOR UPDATE;
+FROM unchained_events WHERE is_refused = 0 ORDER BY number LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: count_waiting
 SELECT count(*) FROM unchained_events WHERE is_refused = 0;

@@ -75,6 +75,7 @@ class Writer:
         self._told: tuple[datetime, float] | None = None
         self._sends = False
         self._is_anything_waiting = False
+        self._commits_at_next_plans = 1
         self.commits = 0
         self.counts: Counter[str] = Counter()
         """How batches went: `fast`, `locked`, `reads`, `round_trips`, `in_doubt`."""
@@ -187,6 +188,7 @@ class Writer:
 
     async def _decided(self, connection: asyncpg.Connection, batch: list[Order]) -> tuple[PredictedTables, list[Order]]:
         """Every order decided on one set of tables; those that have to be decided apart."""
+        await self._plan_anew(connection)
         await self._know_the_basics(connection)
         tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=False)
         return tables, await self._decide(connection, tables, batch)
@@ -344,6 +346,16 @@ class Writer:
         for reading, value in found.items():
             tables.known[reading] = value
             note_read(self._memory, reading.name, reading.bindings, value)
+
+    async def _plan_anew(self, connection: asyncpg.Connection) -> None:
+        """A session keeps the plans it made when the tables were empty, and takes any index for as good as another.
+
+        Until the server has statistics, it looks at the size of a table; so plans go whenever the tables may have
+        doubled.
+        """
+        if self.commits >= self._commits_at_next_plans:
+            await connection.execute(SQL["forget_plans"])
+            self._commits_at_next_plans = 2 * self.commits
 
     async def _know_the_basics(self, connection: asyncpg.Connection) -> None:
         """What every batch compares, read once, and again after it was found to be otherwise."""

@@ -278,9 +278,13 @@ SELECT number, CAST(body AS BLOB), CAST(key_id AS BLOB), CAST(mac AS BLOB)
 FROM unchained_events WHERE is_refused = 0 ORDER BY number LIMIT ?;
 
 -- name: is_chained
--- By the index of tenant and instant.
+-- By the index of tenant and instant. Whatever waited when the audit was cut was chained first, and nothing younger than
+-- a day is cut: an event a day older than a cut is one that was chained and cut away, and is put back.
 SELECT 1 FROM audit_events
-WHERE tenant = json_extract(?1, '$.tenant') AND at = json_extract(?1, '$.at') AND body = ?1;
+WHERE tenant = json_extract(?1, '$.tenant') AND at = json_extract(?1, '$.at') AND body = ?1
+UNION ALL
+SELECT 1 FROM audit_tombstones
+WHERE julianday(json_extract(?1, '$.at')) <= julianday(cut_at) - 1;
 
 -- name: drop_waiting
 DELETE FROM unchained_events WHERE number = ?;

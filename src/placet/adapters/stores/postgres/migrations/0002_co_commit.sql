@@ -42,12 +42,17 @@ END $$;
 
 REVOKE ALL ON FUNCTION let_co_commit FROM PUBLIC;
 
--- Whether the audit holds an event already, by its index of tenant and instant. What is no JSON nobody of ours wrote.
+-- Whether the audit holds an event already, by its index of tenant and instant. Whatever waited when the audit was cut
+-- was chained first, and nothing younger than a day is cut: an event a day older than a cut is one that was chained and
+-- cut away, and is put back. What is no JSON nobody of ours wrote.
 CREATE FUNCTION is_chained(of_body text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
         SELECT FROM audit_events
-        WHERE tenant = of_body::json ->> 'tenant' AND at = of_body::json ->> 'at' AND body = of_body);
-EXCEPTION WHEN invalid_text_representation THEN
+        WHERE tenant = of_body::json ->> 'tenant' AND at = of_body::json ->> 'at' AND body = of_body)
+    OR EXISTS (
+        SELECT FROM audit_tombstones
+        WHERE (of_body::json ->> 'at')::timestamptz <= cut_at::timestamptz - interval '1 day');
+EXCEPTION WHEN invalid_text_representation OR invalid_datetime_format OR datetime_field_overflow THEN
     RETURN false;
 END $$;
