@@ -120,6 +120,7 @@ __all__ = [
 Member = TypeVar("Member")
 Port = TypeVar("Port")
 _LONGEST_PATH = 4_096
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOW_TO_ENTER = "Open it first: with placet.open(...) as gate."
 _STARTER_LOOKS, _STARTER_PAUSE_SECONDS = 40, 0.05
 
@@ -588,6 +589,7 @@ def open_store(
     if str(where) == MEMORY:
         keys = KeyRing.ephemeral()
         return keys, MemoryStore(keys=keys, clock=clock, writer=writer, meter=meter, heard=heard)
+    _refuse_other_addresses(where)
     if is_address(where):
         return _open_database(str(where), key, clock=clock, writer=writer, meter=meter, heard=heard)
     from placet.adapters.stores.sqlite import SqliteStore
@@ -619,6 +621,7 @@ def open_existing_store(where: str | Path, *, key: Path | None = None) -> tuple[
     Raises:
         StoreMissing: there is no such file.
     """
+    _refuse_other_addresses(where)
     if is_address(where):
         if not is_made(str(where)):
             raise StoreMissing(
@@ -644,6 +647,19 @@ def is_made(database: str) -> bool:
 def is_address(where: str | Path) -> bool:
     """Whether a store is named by the URL of a PostgreSQL database, and not by a path."""
     return type(where) is str and where.startswith(_POSTGRES)
+
+
+def _refuse_other_addresses(where: str | Path) -> None:
+    """What looks like a URL is no path, and may hold a password: it is not repeated.
+
+    Raises:
+        ConfigurationError: it is a URL, and none of a database known here.
+    """
+    if type(where) is str and not is_address(where) and _URL.match(where):
+        raise ConfigurationError(
+            "store= is a URL that is not known here.",
+            hint="Write a database as postgresql://USER@HOST:PORT/DATABASE, and a file as its path.",
+        )
 
 
 def shown_store(where: str | Path) -> str:

@@ -57,6 +57,13 @@ def test_the_first_that_says_so_wins(project, flag, variable, told) -> None:
     assert said not in project.run("config", "show", *words).out
 
 
+def test_nobody_named_the_key_of_a_database_and_no_place_beside_it_is_told(project) -> None:
+    ran = project.run("config", "show", "--origin", "--json", "--store", "postgresql://mara@127.0.0.1:1/ledger")
+    key = ran.data["settings"]["key"]
+
+    assert (key["value"], key["said_by"]) == (None, "nobody: a database needs it named")
+
+
 def test_the_default_is_told_too(bare) -> None:
     ran = bare.run("config", "show", "--origin", "--json")
     assert (ran.code, set(origins(ran).values())) == (0, {"default"})

@@ -60,3 +60,32 @@ def test_nothing_shows_the_password_of_a_database(project) -> None:
             assert SECRET not in ran.out + ran.err and "mara:" not in ran.out + ran.err, words
     shown = json.loads(project.run("config", "show", "--json", "--key", "k").out)
     assert shown["settings"]["store"]["value"] == "postgresql://127.0.0.1:1/ledger"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+asyncpg", "POSTGRESQL", "mysql"])
+def test_a_url_of_another_kind_is_no_path_and_its_password_is_not_shown(project, scheme: str) -> None:
+    url = f"{scheme}://mara:{SECRET}@db/ledger"
+    for words in (("config", "show"), ("effects", "list"), ("doctor",), ("init", "--store-only")):
+        ran = project.run(*words, "--store", url, "--key", "k")
+        assert ran.code != 0 and "postgresql://USER@HOST:PORT/DATABASE" in ran.err, words
+        assert SECRET not in ran.out + ran.err and "mara:" not in ran.out + ran.err, words
+
+
+def test_a_misspelt_schema_is_told_and_is_no_new_ledger(on_database, database: Database) -> None:
+    assert on_database.run("init", "--store-only").code == 0
+    elsewhere = f"{database.url}{'&' if '?' in database.url else '?'}placet_schema=misspelt"
+
+    for words in (("effects", "list"), ("call", "--tool", "look", "--args", "{}"), ("stop", "--list")):
+        done = on_database.run(*words, "--store", elsewhere)
+        assert done.code != 0 and "There is no store" in done.err, (words, done.err)
+
+    assert database.fetch("SELECT count(*) FROM pg_namespace WHERE nspname = 'misspelt'") == [(0,)]
+
+
+def test_the_doctor_shows_no_password_of_a_database_whose_key_is_not_named(project) -> None:
+    url = f"postgresql://shop:{SECRET}@127.0.0.1:1/db"
+    for form in ((), ("--json",)):
+        done = project.run("doctor", "--store", url, *form)
+        assert done.code != 0
+        assert SECRET not in done.out + done.err
+        assert "--key" in done.out + done.err

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import placet
+from placet.bootstrap import open_existing_store
 from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing
 
 
@@ -72,3 +73,11 @@ def test_a_gate_that_was_not_entered_says_how_to_open_it_and_has_nothing() -> No
 def test_python_speaks_of_placet_open_when_an_argument_is_wrong() -> None:
     with pytest.raises(TypeError, match=r"^placet\.open\(\) got an unexpected keyword argument 'tols'"):
         placet.open(tols=[])  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("url", ["postgresql+asyncpg://mara:hunter2@db/ledger", "Postgres://mara:hunter2@db/ledger"])
+async def test_a_url_of_another_kind_is_no_path_and_is_not_repeated(url: str) -> None:
+    for opening in (lambda: placet.open(tools=(), store=url)._run(), lambda: open_existing_store(url)):
+        with pytest.raises(ConfigurationError) as refused:
+            opening()
+        assert "hunter2" not in f"{refused.value!r}{refused.value.hint}" and "postgresql://" in refused.value.hint

@@ -12,8 +12,8 @@ import pytest
 
 import placet
 from placet import Principal
-from placet.engine.switch import RunningEffect, StopReport, StopView
-from placet.errors import DecisionRefused, MisuseError, NotFound
+from placet.engine.switch import RunningEffect, StopReport, StopView, Switch
+from placet.errors import DecisionRefused, MisuseError, NotFound, StoreUnavailable
 from placet.model.effect import EffectState
 from placet.model.outcome import AwaitingApproval, Refused, Succeeded
 from placet.model.stopping import StopKind, StopLeave, StopScope, scope_of_key
@@ -253,6 +253,42 @@ async def test_a_stop_names_what_is_still_running_and_lets_it_settle(open_world:
     assert one_run == StopReport(scope=StopScope.of_run("r7", tenant="acme"), running_count=1, running=(one,))
     assert other_run == StopReport(scope=StopScope.of_run("r8", tenant="acme"), running_count=0, running=())
     assert [type(outcome) for outcome in outcomes] == [Succeeded] * 3
+
+
+class Unlisted:
+    """A store that cannot list effects, and does everything else."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def effects(self, **_: object) -> object:
+        raise StoreUnavailable("It takes too long.")
+
+
+async def test_a_stop_that_took_hold_is_told_also_where_nobody_can_list_what_runs(
+    open_world: OpenWorld, where: str
+) -> None:
+    inside, go = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        inside.set()
+        await go.wait()
+
+    world = await open_world(acting(slow), store=where)
+    running = asyncio.ensure_future(world.submit("act"))
+    await inside.wait()
+    known: Any = world.gate.switch
+    switch = Switch(store=Unlisted(world.gate.store), keys=known._keys, chronicle=known._chronicle)  # type: ignore[arg-type]
+
+    report = await switch.stop("tenant", by=OLGA)
+
+    go.set()
+    await running
+    assert (report.running_count, report.running) == (1, ())
+    assert await world.gate.store.stops() == ("tenant:acme",)
 
 
 async def test_a_further_attempt_is_not_begun_after_a_stop(open_world: OpenWorld, where: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 import placet
+from placet import bootstrap
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
@@ -346,6 +347,45 @@ async def test_what_nobody_with_the_key_wrote_is_told_of_once_and_what_is_repeat
         ("record_altered", "unchained_event_altered"),
     ]
     assert database.fetch("SELECT count(*) FROM placet.unchained_events WHERE is_refused = 1") == [(3,)]
+
+
+async def test_what_waits_is_chained_before_the_audit_is_cut(database: Database, tmp_path: Path) -> None:
+    """Its process died behind the handler's commit, and nobody was there since: the first to come is a purge."""
+    now = datetime.now(UTC)
+    key = tmp_path / "placet.key"
+    _, store = await asyncio.to_thread(bootstrap.open_store, database.url, key=key)
+    await store.record((replace(an_event(), at=now - timedelta(days=5)),))
+    effect = await begun(store, events=(replace(an_event(), at=now - timedelta(days=3)),))
+    said = an_event(kind=EventKind.COMPLETED, outcome=AuditOutcome.SUCCESS)
+    said = replace(said, at=now - timedelta(days=3))
+    async with connected(database) as connection, connection.transaction():
+        assert await store.co_commit(connection, a_settlement(effect, events=(said,))) == CoCommitted()
+    await store.close()
+    person = placet.Principal.person("mara", tenant="acme", roles=["admin"], scopes=["ops.purge"])
+
+    async with placet.open(tools=[], store=database.url, key=key, recovery=placet.Recovery.MANUAL) as gate:
+        await gate.purger.purge(placet.Retention(audit_seconds=4 * 86_400.0), by=person)
+
+    kinds = [row[0] for row in database.fetch("SELECT body::json ->> 'kind' FROM placet.audit_events")]
+    assert sorted(map(str, kinds)) == ["audit_cut", "completed", "started"]
+    assert database.fetch("SELECT count(*) FROM placet.unchained_events") == [(0,)]
+
+
+@pytest.mark.parametrize("body", [r'{"tenant": "\u0000", "at": "x"}', "[" * 200_000 + "]" * 200_000])
+async def test_a_body_that_the_database_cannot_read_keeps_no_other_event_waiting(
+    store: PostgresStore, database: Database, body: str
+) -> None:
+    effect = await begun(store)
+    database.fetch("INSERT INTO placet.unchained_events (body, key_id, mac) VALUES ($1, 'k-1', '0') RETURNING 1", body)
+    completed = an_event(kind=EventKind.COMPLETED, outcome=AuditOutcome.SUCCESS)
+    async with connected(database) as connection, connection.transaction():
+        assert await store.co_commit(connection, a_settlement(effect, events=(completed,))) == CoCommitted()
+
+    assert await store.chain_waiting() == 2
+
+    kinds = [orjson.loads(event.body)["kind"] async for event in store.chained()]
+    assert kinds == ["started", "record_altered", "completed"]
+    assert database.fetch("SELECT is_refused FROM placet.unchained_events") == [(1,)]
 
 
 async def test_an_event_put_back_after_it_was_cut_from_the_audit_is_not_chained_again(

@@ -170,13 +170,14 @@ def agent(settings: Settings) -> Principal:
 
 
 def require_store(settings: Settings) -> str | Path:
-    """Where the store is, if there is one; whether there is one in a database, its opening tells.
+    """Where the store is, if there is one. Looking makes none: a misspelt schema would be an empty ledger.
 
     Raises:
         StoreMissing, StoreNotWritable, KeyMaterialError: there is none, or it or its key cannot be looked at.
     """
     if not isinstance(settings.store, Path):
         _look_at_key(settings)
+        _look_at_database(settings.store)
         return settings.store
     try:
         settings.store.stat()
@@ -187,6 +188,16 @@ def require_store(settings: Settings) -> str | Path:
     except (OSError, ValueError):
         fault = StoreNotWritable(f"The store cannot be looked at: {settings.store}")
     raise fault
+
+
+def _look_at_database(store: str) -> None:
+    from placet.bootstrap import is_made, shown_store
+
+    if not is_made(store):
+        raise StoreMissing(
+            f"There is no store at {shown_store(store)}, in the schema that is meant.",
+            hint="Look at placet_schema in the URL; create one with: placet init --store-only",
+        )
 
 
 def _missing(settings: Settings, store: Path) -> StoreMissing:

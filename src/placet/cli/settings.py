@@ -35,6 +35,7 @@ _MEMBERS = {
     "people": ("tenant", "roles", "scopes"),
     "retention": ("operations", "audit"),
 }
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PLACE = re.compile(r"\(at [^()]{1,60}\)\Z")
 
 
@@ -275,9 +276,20 @@ def _texts(table: dict[str, Any], name: str, section: str, file: Path | None) ->
 
 
 def _store(said: str | None, own: str | None, folder: Path) -> str | Path:
-    """The URL of a database as it is; a path as `_path` says."""
+    """The URL of a database as it is; a path as `_path` says.
+
+    Raises:
+        ConfigProblem: it is the URL of something else.
+    """
     where = said if said is not None else own
-    return where if where is not None and where.startswith(_DATABASES) else _path(said, own, folder)
+    if where is None or not _URL.match(where):
+        return _path(said, own, folder)
+    if where.startswith(_DATABASES):
+        return where
+    raise ConfigProblem(  # which is not repeated: it may hold a password
+        "The store is a URL that is not known here.",
+        hint="Write a database as postgresql://USER@HOST:PORT/DATABASE, and a file as its path.",
+    )
 
 
 def _path(said: str | None, own: str | None, folder: Path) -> Path:

@@ -163,7 +163,7 @@ def root_help() -> str:
     lines: list[str] = []
     for entry in COMMANDS.values():
         words = f"{entry.name} {'|'.join(entry.verbs)}".rstrip()
-        lines.append(f"  {words:<40} {entry.does}")
+        lines.append(f"  {words:<40} {entry.does}" if len(words) <= 40 else f"  {words}\n  {'':<40} {entry.does}")
     return (
         _HEAD
         + "Commands:\n"

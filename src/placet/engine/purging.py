@@ -334,6 +334,8 @@ class _Work:
 
     async def events(self, seconds: float) -> None:
         before = self._now - timedelta(seconds=seconds)
+        while await self._store.chain_waiting():  # what is older than a cut and comes after it is taken for a copy
+            pass
         for head in await self._store.heads():
             await self._chain(head, before)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from placet.engine.chronicle import NOBODY, Chronicle
 from placet.engine.results import row_binding
-from placet.errors import DecisionRefused, KeyMaterialError, MisuseError, NotFound
+from placet.errors import DecisionRefused, KeyMaterialError, MisuseError, NotFound, StoreError
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
 from placet.model.exact import MOST_LISTED
@@ -56,7 +56,8 @@ class StopReport:
 
     Attributes:
         running_count: effects of the scope that were claimed before the stop and had not ended when it took hold.
-        running: those of them that have not ended since, the newest first, at most 10,000.
+        running: those of them that have not ended since, the newest first, at most 10,000; none where the store could
+            not list them.
     """
 
     scope: StopScope
@@ -115,7 +116,11 @@ class Switch:
         note = StopNote(subject=by.subject, tenant=by.tenant, leave=leave, sealed_reason=sealed)
         event = self._event(EventKind.STOPPED, wanted, by, detail=wanted.kind.value, reasons=(f"leave:{leave.value}",))
         count = await self._store.stop(wanted.key, (event,), note=note)
-        return StopReport(scope=wanted, running_count=count, running=await self._running(wanted) if count else ())
+        try:
+            running = await self._running(wanted) if count else ()
+        except StoreError:  # it is stopped, and whoever stops has to hear that
+            running = ()
+        return StopReport(scope=wanted, running_count=count, running=running)
 
     @paying
     async def resume(self, scope: StopScope | str, *, by: Principal) -> None:

@@ -1,7 +1,8 @@
 """`placet bench`: what governing a call costs on this machine, beside the floor of the same machine in the same run.
 
-Ratios come first, because they hold from one machine to the next; absolute times do not. Rounds of all workloads take
-turns, so that whatever disturbs the machine disturbs all of them. Nothing here judges a time.
+The floor is bare SQLite, or, with `--postgres`, PostgreSQL's own `pgbench` (see `placet.proof.bench_postgres`). Ratios
+come first, because they hold from one machine to the next; absolute times do not. Rounds of all workloads take turns,
+so that whatever disturbs the machine disturbs all of them. Nothing here judges a time.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from placet.bootstrap import is_address
 from placet.errors import PlacetError
-from placet.proof import slow_disk, workloads
+from placet.proof import bench_postgres, slow_disk, workloads
+from placet.proof.bench_rows import Row, Values, summary
+from placet.proof.pgbench.server import NoServer
 
 SCHEMA = "bench/1"
 MANY_CALLERS = 64
@@ -29,16 +31,6 @@ WORTH_A_FLAG = 0.10
 """How much a row may differ from the stored run, either way, before it is pointed out."""
 _PROCESS_ROUNDS = 7
 _HELP = "import sys; sys.argv = ['placet', '--help']; from placet.cli import main; sys.exit(main())"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One thing that is measured. Its values of all rounds are kept; the median speaks for them."""
-
-    name: str
-    title: str
-    unit: str
-    decimals: int
 
 
 RATIOS = (
@@ -69,8 +61,6 @@ ABSOLUTES = (
 )
 ROWS = (*RATIOS, *ABSOLUTES)
 
-Values = dict[str, list[float]]
-
 
 def main(argv: Sequence[str]) -> int:
     """Measure, print, compare. 0: measured; 1: it could not be; 2: the options make no sense."""
@@ -83,13 +73,15 @@ def main(argv: Sequence[str]) -> int:
         stored = _stored(options.compare)
         if stored is None:
             return _failed(f"{options.compare} holds no run of placet bench ({SCHEMA}).")
-    if options.fsync_us and slow_disk.slowed_by() != options.fsync_us:
+    if options.postgres is None and options.fsync_us and slow_disk.slowed_by() != options.fsync_us:
         try:
             return slow_disk.run_slowed("placet.proof.bench", list(argv), microseconds=options.fsync_us)
         except slow_disk.NoSlowDisk as missing:
             return _failed(f"--fsync-us cannot be had here: {missing}.")
     try:
-        document = _measure(options)
+        document = _measure(options) if options.postgres is None else _measure_postgres(options)
+    except (NoServer, slow_disk.NoSlowDisk) as missing:
+        return _failed(f"--postgres cannot be had here: {missing}.")
     except workloads.NotMeasured as wrong:
         return _failed(f"The measurement failed: {wrong}.")
     except PlacetError as wrong:
@@ -104,7 +96,8 @@ def main(argv: Sequence[str]) -> int:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="placet bench",
-        description="What governing a call costs here, beside bare SQLite in the same run. Asserts nothing.",
+        description="What governing a call costs here, beside bare SQLite, or beside PostgreSQL's pgbench, in the same "
+        "run. Asserts nothing.",
         allow_abbrev=False,
     )
     parser.add_argument("--rounds", type=_count, default=5, metavar="N", help="rounds of each workload (5)")
@@ -120,9 +113,19 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--memory-calls", type=_count, default=2_000, metavar="N", help="writes over which memory is watched (2000)"
     )
+    parser.add_argument(
+        "--postgres",
+        type=_server,
+        metavar="URL|private",
+        help="measure on PostgreSQL instead, beside pgbench: on the server of a URL, in schemas of its own, or on a "
+        "private one in memory whose fsync takes 1 ms more (or --fsync-us)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers; - for standard output")
     parser.add_argument("--compare", metavar="FILE", help="a stored run to compare with")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.postgres not in (None, "private") and (options.fsync_us or options.where):
+        parser.error("--fsync-us and --where are of a private server; that of a URL is as it is")
+    return options
 
 
 # ---------------------------------------------------------------- measuring
@@ -152,9 +155,20 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             "processors": os.cpu_count(),
             "system": f"{platform.system()} {platform.machine()}",
         },
-        "rows": {row.name: _summary(row, values[row.name]) for row in ROWS if values[row.name]},
+        "rows": {row.name: summary(row, values[row.name]) for row in ROWS if values[row.name]},
         "missing": missing,
     }
+
+
+def _measure_postgres(options: argparse.Namespace) -> dict[str, Any]:
+    measured = bench_postgres.measure(
+        options.postgres,
+        folder=options.where,
+        fsync_us=options.fsync_us or bench_postgres.FSYNC_US,
+        rounds=options.rounds,
+        seconds=options.seconds,
+    )
+    return {"schema": SCHEMA, **measured}
 
 
 def _one_round(values: Values, folder: Path, seconds: float) -> None:
@@ -204,21 +218,25 @@ def _memory(values: Values, folder: Path, calls: int) -> dict[str, str]:
     return {}
 
 
-def _summary(row: Row, values: list[float]) -> dict[str, Any]:
-    return {
-        "title": row.title.strip(),
-        "unit": row.unit,
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-        "rounds": len(values),
-    }
-
-
 # ---------------------------------------------------------------- telling
 
 
 def _report(document: dict[str, Any], stored: dict[str, Any] | None) -> Iterable[str]:
+    mode = document["mode"]
+    is_postgres = "server" in mode
+    ratios, absolutes = (bench_postgres.RATIOS, bench_postgres.ABSOLUTES) if is_postgres else (RATIOS, ABSOLUTES)
+    yield from bench_postgres.setting(document) if is_postgres else _setting(document)
+    yield f"{mode['rounds']} rounds of {mode['seconds']:g} s, in turns; median (min - max)"
+    if stored is not None and _differing(mode, stored["mode"]):
+        yield f"! The stored run had another mode: {_differing(mode, stored['mode'])}"
+    for heading, rows in (("Ratios", ratios), ("On this machine", absolutes)):
+        yield ""
+        yield f"{heading:<55} {'median':>10}         {'min - max':<20}{'  now : stored' if stored else ''}"
+        for row in rows:
+            yield _line(row, document, stored).rstrip()
+
+
+def _setting(document: dict[str, Any]) -> Iterable[str]:
     mode, machine = document["mode"], document["machine"]
     added = f"with {mode['fsync_added_us']} us added" if mode["fsync_added_us"] else "as it is"
     yield (
@@ -226,14 +244,6 @@ def _report(document: dict[str, Any], stored: dict[str, Any] | None) -> Iterable
         f"{machine['processors']} processors, {machine['system']}"
     )
     yield f"Files on {mode['file_system']} in {mode['where']}; fsync {added}, measured {mode['fsync_measured_us']} us"
-    yield f"{mode['rounds']} rounds of {mode['seconds']:g} s, in turns; median (min - max)"
-    if stored is not None and _differing(mode, stored["mode"]):
-        yield f"! The stored run had another mode: {_differing(mode, stored['mode'])}"
-    for heading, rows in (("Ratios", RATIOS), ("On this machine", ABSOLUTES)):
-        yield ""
-        yield f"{heading:<55} {'median':>10}         {'min - max':<20}{'  now : stored' if stored else ''}"
-        for row in rows:
-            yield _line(row, document, stored).rstrip()
 
 
 def _line(row: Row, document: dict[str, Any], stored: dict[str, Any] | None) -> str:
@@ -252,8 +262,8 @@ def _line(row: Row, document: dict[str, Any], stored: dict[str, Any] | None) -> 
 
 
 def _differing(now: dict[str, Any], then: dict[str, Any]) -> str:
-    names = ("file_system", "fsync_added_us", "seconds")
-    return ", ".join(f"{name} {then.get(name)}" for name in names if now[name] != then.get(name))
+    names = ("server", "file_system", "fsync_added_us", "seconds")
+    return ", ".join(f"{name} {then.get(name)}" for name in names if now.get(name) != then.get(name))
 
 
 def _stored(path: str) -> dict[str, Any] | None:
@@ -302,6 +312,12 @@ def _seconds(text: str) -> float:
     if not 0 < number <= 3600:
         raise argparse.ArgumentTypeError("seconds above zero, 3600 at most")
     return number
+
+
+def _server(text: str) -> str:
+    if text != "private" and not is_address(text):
+        raise argparse.ArgumentTypeError("`private`, or a URL: postgresql://USER@HOST:PORT/DATABASE")
+    return text
 
 
 def _folder(text: str) -> Path:

@@ -2,6 +2,9 @@
 
 What `pgbench` runs, and what "the same two statements" means, stands in `placet.proof.pgbench.reference`. Every sample
 has a new schema; the order in which the samples of a round come is turned by one from round to round.
+
+Ratios to `pgbench` hold on a machine that has nothing else to do: where others compete for its processors, 64 sessions
+get many shares of them, and one Python process with one session gets few. The load is told with the numbers.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import os
 import platform
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from placet.bootstrap import shown_store
 from placet.proof import slow_disk, workloads
 from placet.proof.bench_rows import Row, Values, summary
 from placet.proof.pgbench import reference, server
@@ -33,18 +37,29 @@ RATIOS = (
     Row("write_postgres_1_transactions", "  as the server counts them, 1 caller", "", 3),
     Row("write_postgres_64_transactions", f"  as the server counts them, {MANY} callers", "", 3),
 )
+
+
+def _clients(number: int) -> str:
+    return "1 client" if number == 1 else f"{number} clients"
+
+
 ABSOLUTES = tuple(
     row
     for callers in (1, MANY)
     for row in (
-        Row(f"write_postgres_{callers}_rate", f"governed write, {callers} caller{'s' * (callers > 1)}", "calls/s", 0),
+        Row(
+            f"write_postgres_{callers}_rate",
+            f"governed write, {'1 caller' if callers == 1 else f'{callers} callers'}",
+            "calls/s",
+            0,
+        ),
         Row(f"write_postgres_{callers}_p50", "  p50", "us", 0),
         Row(f"write_postgres_{callers}_p99", "  p99", "us", 0),
         Row(f"write_postgres_{callers}_cpu", "  CPU of the Python process", "us", 0),
-        Row(f"pgbench_{callers}_rate", f"pgbench, same two statements, {callers} client{'s' * (callers > 1)}", "calls/s", 0),
-        Row(f"plain_{callers}_rate", f"pgbench, plain pair, {callers} client{'s' * (callers > 1)}", "calls/s", 0),
+        Row(f"pgbench_{callers}_rate", f"pgbench, same two statements, {_clients(callers)}", "calls/s", 0),
+        Row(f"plain_{callers}_rate", f"pgbench, plain pair, {_clients(callers)}", "calls/s", 0),
     )
-)  # fmt: skip
+)
 ROWS = (*RATIOS, *ABSOLUTES)
 
 
@@ -72,7 +87,7 @@ def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seco
             _compare(values)
         return {
             "mode": {
-                "where": str(place) if where == "private" else "a server that is there",
+                "where": str(place) if where == "private" else shown_store(where),
                 "file_system": slow_disk.file_system(place) if where == "private" else "unknown",
                 "fsync_added_us": found.fsync_added_us,
                 "server": found.ask("SHOW server_version;"),
@@ -92,6 +107,18 @@ def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seco
             "rows": {row.name: summary(row, values[row.name]) for row in ROWS},
             "missing": {},
         }
+
+
+def setting(document: dict[str, Any]) -> Iterable[str]:
+    """What it was measured on, in words."""
+    mode, machine = document["mode"], document["machine"]
+    slowed = "as the server has it" if mode["fsync_added_us"] is None else f"with {mode['fsync_added_us']} us added"
+    yield (
+        f"Python {machine['python']}, PostgreSQL {mode['server']} (fsync={mode['fsync']}, "
+        f"synchronous_commit={mode['synchronous_commit']}, full_page_writes={mode['full_page_writes']}), "
+        f"{machine['processors']} processors, {machine['system']}"
+    )
+    yield f"Files on {mode['file_system']} in {mode['where']}; fsync {slowed}; load {machine['load'][0]}"
 
 
 def _samples(on: server.Server, key: Path, seconds: int, values: Values) -> list[Callable[[], None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,7 @@ class Wire:
                 task.cancel()
             await asyncio.wait(self._serving)
         await asyncio.sleep(0)  # transports that were aborted say goodbye to the loop
+        shutil.rmtree(self.path)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -15,6 +15,7 @@ import pytest
 
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker
+from placet.adapters.stores.postgres.connection import is_lost
 from placet.engine.auditing import verify_store
 from placet.errors import PlacetError, StoreInDoubt, StoreUnavailable
 from placet.model.effect import EffectState
@@ -224,3 +225,8 @@ async def test_a_server_that_is_away_is_told_at_once_to_whoever_asks_after_its_t
         assert_only_our_words(fault)
     await asyncio.to_thread(server.start)
     assert isinstance(await store.record((an_event(),)), Recorded)
+
+
+def test_a_connection_that_is_out_of_step_is_lost() -> None:
+    """What was on its way may have been committed, so it has to be asked after."""
+    assert is_lost(asyncpg.InternalClientError("cannot switch to state 12"))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -16,6 +17,7 @@ from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker
 from placet.adapters.stores.postgres import PostgresStore
 from placet.adapters.stores.postgres.connection import address_of
+from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.orders import Intake, Order
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading, Unread
 from placet.engine.auditing import verify_store
@@ -26,6 +28,7 @@ from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey, OwnerId, RunId
 from placet.model.ledger import Claimed, CoCommitted, Moved, Recorded
 from placet.model.retention import Grave, OldApproval, Purge
+from placet.rules.transitions import apply_claim
 from placet.testing.conformance import (
     LEASE_SECONDS,
     a_claim,
@@ -135,30 +138,32 @@ async def test_an_order_that_never_has_enough_fails_and_keeps_nobody(open_store:
 
 
 class SlowWire:
-    """A connection over which every question takes a while."""
+    """A connection over which every question takes longer than the clocks of a host and its database may differ."""
 
-    def __init__(self, connection: Any, seconds: float) -> None:
+    def __init__(self, connection: Any, clock: DatabaseClock) -> None:
         self._connection = connection
-        self._seconds = seconds
+        self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._connection, name)
         if name not in ("execute", "fetch", "fetchrow", "fetchval"):
             return found
 
-        async def slowly(*arguments: Any) -> Any:
-            await asyncio.sleep(self._seconds)
-            return await found(*arguments)
+        async def slowly(*arguments: Any, **named: Any) -> Any:
+            await asyncio.to_thread(self._clock.advance, 0.3)
+            return await found(*arguments, **named)
 
         return slowly
 
 
-async def test_a_stop_over_a_slow_wire_takes_hold(open_store: OpenStore) -> None:
-    """Each reading takes longer than two clocks may differ: under locks only the database's own word counts."""
-    store = open_store()
+async def test_a_stop_over_a_slow_wire_takes_hold(databases: Any, open_store: OpenStore) -> None:
+    """Under locks the time is what the database said when it gave them, however long reading takes since."""
+    database = databases(own_clock=True)
+    clock = DatabaseClock(database)
+    store = open_store(database.address(), clock=clock)
 
     async def slow_down() -> None:
-        store._line._connection = SlowWire(store._line._connection, 0.3)  # type: ignore[assignment]
+        store._line._connection = SlowWire(store._line._connection, clock)  # type: ignore[assignment]
 
     await store._thread.carry(slow_down())
 
@@ -324,3 +329,31 @@ async def test_nothing_is_put_where_nobody_serves_any_more() -> None:
 
     assert await intake.wait() and len(intake.take(9)) == 1
     assert not await intake.wait()
+
+
+async def test_what_is_remembered_is_bounded_in_bytes() -> None:
+    """Results may be large: ten thousand of them would be all of a host's memory."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    answer = apply_claim(None, a_claim("key-1"), now=now)
+    large = replace(answer.effect, sealed_result=bytes(1024 * 1024))
+    memory = Memory()
+
+    for number in range(100):
+        memory.see_effect(("acme", f"key-{number % 60}"), large, 7 + number)  # the first forty twice
+
+    kept = [number for number in range(60) if ("acme", f"key-{number}") in memory.effects]
+    assert 20 <= len(kept) <= 32 and kept == list(range(40 - len(kept), 40))
+    memory.effects.drop(("acme", "key-39"))
+    memory.see_effect(("acme", "key-0"), large, 200)
+    assert sum(("acme", f"key-{number}") in memory.effects for number in range(60)) == len(kept)
+
+
+async def test_a_writer_that_wrote_no_event_leaves_no_row_behind(database: Database, open_store: OpenStore) -> None:
+    writing, looking = open_store(), open_store()
+    await writing.record((an_event(),))
+    assert await looking.effect("acme", OperationKey("key-1")) is None
+
+    await looking.close()
+    await writing.close()
+
+    assert database.fetch("SELECT writer, sequence FROM placet.audit_heads") == [("w-1", 1)]

@@ -176,7 +176,7 @@ class _Asking:
     def _warn_of_cut(self) -> None:
         """Whoever cuts a call off has to know that it may have acted, and under which names to ask."""
         self._screen.warn(f"placet: cut off; the outcome may be unknown. It was {self._names()}")
-        self._screen.warn("  look:      placet effects list --state unknown")
+        self._screen.warn("  look:      placet effects list")
         self._screen.warn("  settle:    placet effects reconcile")
         self._warn_how_to_ask()
 

@@ -90,7 +90,7 @@ def _told(name: str, value: object, settings: Settings) -> str:
             if name == "config":
                 return "found here or above" if value is not None else f"no {FILE_NAME} here or above"
             if name == "key":
-                return "default, beside the store"
+                return "default, beside the store" if value is not None else "nobody: a database needs it named"
             return "default" if value is not None else "nobody"
 
 

@@ -218,7 +218,7 @@ def _recover(session: Session) -> Exit:
         session.screen.document("recovery/1", {**body, "look_again_at": instant_data(due)})
     if not left:
         return Exit.OK
-    session.screen.talk("Something stays unknown: placet effects list --state unknown")
+    session.screen.talk("Something stays unknown: placet effects list --unknown")
     session.screen.talk(_when_again(session, due, now))
     return Exit.UNKNOWN
 

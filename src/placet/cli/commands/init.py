@@ -55,7 +55,11 @@ def init(
         bool, typer.Option("--store-only", help="Make only the store and key that placet.toml names.")
     ] = False,
 ) -> Exit:
-    """Start a project: placet.toml, tools.py, test_tools.py, a store and its key. Nothing is overwritten."""
+    """Start a project: placet.toml, tools.py, test_tools.py, a store and its key. Nothing is overwritten.
+
+    Its store is placet.db beside placet.toml, whatever --store says. For another, or a database, name store and key in
+    placet.toml, then make them with --store-only.
+    """
     if store_only:
         if folder != ".":
             raise UsageProblem("--store-only makes the store that the settings name; it takes no DIR")

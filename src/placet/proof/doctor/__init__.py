@@ -82,9 +82,21 @@ def _patient(deployment: Deployment, depth: Depth, clock: Clock, opened: ExitSta
         depth=depth,
         clock=clock,
         key=key,
-        keys=_keys(key),
+        keys=_keys(key) if _is_key_named(deployment) else _unnamed_key(),
         store=_store(deployment, path, opened),
         wall_drift_seconds=drift,
+    )
+
+
+def _is_key_named(deployment: Deployment) -> bool:
+    """Beside a file there is a place for its key; beside a database there is none, and its URL is not for showing."""
+    return deployment.key is not None or deployment.kind is not StoreKind.POSTGRES
+
+
+def _unnamed_key() -> KeyMaterialError:
+    return KeyMaterialError(
+        "A store in a database needs its key file named.",
+        hint="Name it: --key FILE, PLACET_KEY, or key in placet.toml.",
     )
 
 

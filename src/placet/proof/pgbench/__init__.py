@@ -1,1 +1,1 @@
-"""PostgreSQL as it is without placet: a server of one's own, and its `pgbench` running what the store sends for a write."""
+"""PostgreSQL as it is without placet: a server, and its `pgbench` running what the store sends for a write."""

@@ -1,10 +1,11 @@
 """`pgbench` running a claim and a settle, each one statement and one commit: what the database alone makes of a write.
 
 *The same two statements* are those that the store sends for a write of one caller: its own function, called once with
-what a claim is and once with what its settle is, in sessions that are set as the store's are. The values are those of a
-governed write that placet makes first in the same schema; operation, run, call and token are each client's own, and each
-client has a writer's row and a chain of its own, as if it were a process. Values stand in the statements, so that a
-client has less to send and nothing to read but the answer; links and MACs are copies, since nobody reads them.
+what a claim is and once with what its settle is, in sessions that are set as the store's are; the server is told how
+large tables are when the store would tell it. The values are those of a governed write that placet makes first in the
+same schema; operation, run, call and token are each client's own, and each client has a writer's row and a chain of its
+own, as if it were a process. Values stand in the statements, so that a client has less to send; links and MACs are
+copies, which nobody reads.
 
 *The plain pair* is the second reference: the least that a claim and a settle can be on tables without placet. It keeps
 no chain, counts no run, and compares nothing, so it is what anybody's own two statements could be at best.

@@ -1,11 +1,10 @@
 -- One governed write as the store sends it for one caller: its own function, called twice with what it is called with.
 -- Names in braces are filled in from a write that placet made here before; what a client makes distinct is its own.
--- Plans are made anew as the tables grow, as the store has it done.
+-- The server is told the sizes of the tables as they grow, as the store does it.
 \set n :n + 1
 \set run :n / {calls_per_run}
-\set is_power_of_two :n & (:n - 1)
-\if :is_power_of_two = 0
-DISCARD PLANS;
+\if :client_id = 0 AND :n >= 16 AND (:n & (:n - 1)) = 0
+ANALYZE (SKIP_LOCKED) effects, runs, approvals;
 \endif
 SELECT a.at, a.mark, a.is_anything_waiting
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS t, LATERAL apply(

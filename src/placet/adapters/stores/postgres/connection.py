@@ -113,6 +113,8 @@ def is_lost(fault: BaseException) -> bool:
         fault, (asyncpg.PostgresConnectionError, OSError, TimeoutError, asyncio.IncompleteReadError, EOFError)
     ):
         return True
+    if isinstance(fault, asyncpg.InternalClientError):  # out of step with its server; what was sent may have landed
+        return True
     if isinstance(fault, asyncpg.InterfaceError):
         return not isinstance(fault, asyncpg.DataError)
     return _severity(fault) in _LOST_SEVERITIES

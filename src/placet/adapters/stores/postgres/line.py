@@ -78,6 +78,8 @@ class Line:
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*FAULTS):
+                await connection.execute(SQL["forget_writer"], self._chain.writer, timeout=_CLOSING_SECONDS)
+            with suppress(*FAULTS):
                 await connection.close(timeout=_CLOSING_SECONDS)
 
     async def _again(self) -> None:

@@ -11,9 +11,13 @@ SELECT clock_now() FROM (SELECT pg_advisory_xact_lock_shared(writing_lock())) AS
 -- name: alone
 SELECT clock_now() FROM (SELECT pg_advisory_xact_lock(writing_lock())) AS locked;
 
--- name: forget_plans
--- The next statement of each kind is planned anew, for the tables as they are by then.
-DISCARD PLANS;
+-- name: is_thought_small
+-- Whether the server has seen the ledger with a thousand rows; -1 is for never.
+SELECT reltuples < 1000 FROM pg_class WHERE oid = 'effects'::regclass;
+
+-- name: tell_sizes
+-- Statistics, and with them new plans in every session. Nobody is waited for.
+ANALYZE (SKIP_LOCKED) effects, runs, approvals;
 
 -- name: clock
 SELECT clock_now();
@@ -27,6 +31,10 @@ RETURNING epoch, commits, sequence, link, opened_after;
 -- name: raise_epoch
 -- Waits for a transaction of this writer that is still alive; one that comes later finds the epoch changed.
 UPDATE audit_heads SET epoch = epoch + 1 WHERE writer = $1 RETURNING epoch, commits, sequence, link;
+
+-- name: forget_writer
+-- One that ends without an event was never a chain: commands that only look would fill the table.
+DELETE FROM audit_heads WHERE writer = $1 AND sequence = 0;
 
 -- name: effects_at
 -- Rows of the ledger by their names, with their versions.
@@ -94,6 +102,15 @@ ORDER BY updated_at DESC LIMIT $3;
 -- For workers: every tenant.
 SELECT * FROM effects WHERE (state = ANY ($1::text[]) OR state NOT IN (
     'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent'))
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at DESC LIMIT $3;
+
+-- name: effects_in_flight
+-- The same lists where only states are wanted that few rows are in, by the indexes of those; other states there are none.
+SELECT * FROM effects WHERE state IN ('dispatched', 'unknown') AND state = ANY ($1::text[])
+AND ($4::text IS NULL OR tenant = $4)
 AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
     THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
     ELSE subject = $2 END)

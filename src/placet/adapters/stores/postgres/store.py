@@ -58,6 +58,7 @@ from placet.ports.store import AuditSnapshot, Heard
 from placet.rules.audit import heads_form
 
 _STRETCH = 1_000
+_IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
 
 
 class PostgresStore(PostgresArchive):
@@ -162,6 +163,8 @@ class PostgresStore(PostgresArchive):
         self, *, tenant: str | None, states: Sequence[EffectState], limit: int, subject: str | None = None
     ) -> tuple[Effect | BrokenEffect, ...]:
         names = [state.value for state in states]
+        if _IN_FLIGHT.issuperset(states):
+            return await self._effects("effects_in_flight", names, subject, limit, tenant)
         if tenant is None:
             return await self._effects("effects_of_all", names, subject, limit)
         return await self._effects("effects_of_tenant", names, subject, limit, tenant)

@@ -43,6 +43,7 @@ from placet.ports.meter import Meter
 from placet.ports.store import Heard
 
 MAX_BATCH: Final = 256
+_FIRST_LOOK_COMMITS: Final = 16
 _TRIES: Final = 12
 _ROUNDS: Final = 16
 _BUSY: Final = "Other writers of the store were faster every time."
@@ -75,7 +76,7 @@ class Writer:
         self._told: tuple[datetime, float] | None = None
         self._sends = False
         self._is_anything_waiting = False
-        self._commits_at_next_plans = 1
+        self._commits_at_next_look = _FIRST_LOOK_COMMITS
         self.commits = 0
         self.counts: Counter[str] = Counter()
         """How batches went: `fast`, `locked`, `reads`, `round_trips`, `in_doubt`."""
@@ -90,6 +91,9 @@ class Writer:
                 if not await self._intake.wait():
                     return
             batch = self._intake.take(MAX_BATCH)
+            if not done:  # nobody to hand anything to meanwhile
+                done = await self._written(batch)
+                continue
             writing = asyncio.ensure_future(self._written(batch))
             await asyncio.sleep(0)  # noqa: TID251  # lets the batch be decided and sent; no time passes
             deliver(done, self._heard)
@@ -188,7 +192,7 @@ class Writer:
 
     async def _decided(self, connection: asyncpg.Connection, batch: list[Order]) -> tuple[PredictedTables, list[Order]]:
         """Every order decided on one set of tables; those that have to be decided apart."""
-        await self._plan_anew(connection)
+        await self._tell_sizes(connection)
         await self._know_the_basics(connection)
         tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=False)
         return tables, await self._decide(connection, tables, batch)
@@ -347,15 +351,15 @@ class Writer:
             tables.known[reading] = value
             note_read(self._memory, reading.name, reading.bindings, value)
 
-    async def _plan_anew(self, connection: asyncpg.Connection) -> None:
-        """A session keeps the plans it made when the tables were empty, and takes any index for as good as another.
+    async def _tell_sizes(self, connection: asyncpg.Connection) -> None:
+        """A server that knows nothing of a table may walk through a tenant's rows to find one, and keep to that plan.
 
-        Until the server has statistics, it looks at the size of a table; so plans go whenever the tables may have
-        doubled.
+        Its own statistics come by and by; a new store would be slow until then, the more the busier it is.
         """
-        if self.commits >= self._commits_at_next_plans:
-            await connection.execute(SQL["forget_plans"])
-            self._commits_at_next_plans = 2 * self.commits
+        if self.commits >= self._commits_at_next_look:
+            self._commits_at_next_look = 2 * self.commits
+            if await connection.fetchval(SQL["is_thought_small"]):
+                await connection.execute(SQL["tell_sizes"])
 
     async def _know_the_basics(self, connection: asyncpg.Connection) -> None:
         """What every batch compares, read once, and again after it was found to be otherwise."""

@@ -69,6 +69,7 @@ class Writer:
         self._meter = meter
         self._heard = heard
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._door = threading.Lock()
         self._closed = False
         self._process = os.getpid()
         self._is_broken = False
@@ -86,22 +87,25 @@ class Writer:
         """
         if os.getpid() != self._process:
             raise MisuseError("The store belongs to another process: open a gate after the fork.")
-        if self._closed:
-            raise StoreUnavailable("The store is closed.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answered] = Unbreakable(loop=loop)
-        self._orders.put(_Order(verb=verb, loop=loop, future=future))
+        with self._door:  # what was let in before it closed is served, and nothing is let in after
+            if self._closed:
+                raise StoreUnavailable("The store is closed.")
+            self._orders.put(_Order(verb=verb, loop=loop, future=future))
         await whatever_happens(future)
         answer: Answered = future.result()
         return answer
 
     def close(self) -> None:
         """Serve what has been handed over, then end. Idempotent."""
-        if not self._closed and os.getpid() == self._process:
+        if self._closed or os.getpid() != self._process:
+            return
+        with self._door:
             self._closed = True
             self._orders.put(None)
-            self._thread.join()
-            self._connection.close()
+        self._thread.join()
+        self._connection.close()
 
     # ------------------------------------------------------------ the thread
 

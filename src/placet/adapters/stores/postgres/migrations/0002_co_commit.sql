@@ -53,6 +53,6 @@ BEGIN
     OR EXISTS (
         SELECT FROM audit_tombstones
         WHERE (of_body::json ->> 'at')::timestamptz <= cut_at::timestamptz - interval '1 day');
-EXCEPTION WHEN invalid_text_representation OR invalid_datetime_format OR datetime_field_overflow THEN
+EXCEPTION WHEN data_exception OR statement_too_complex THEN
     RETURN false;
 END $$;

@@ -1,0 +1,165 @@
+"""`placet bench --postgres` on a tiny run beside a real pgbench: what it sends, counts and says. No time is judged."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placet.adapters.stores.postgres import connection
+from placet.proof import bench_postgres, slow_disk, workloads
+from placet.proof.bench import main
+from placet.proof.pgbench import reference, server
+from placet.proof.pgbench.server import NoServer, schema_of_its_own
+
+has_compiler = shutil.which("gcc") is not None or shutil.which("cc") is not None
+pytestmark = pytest.mark.skipif(not has_compiler, reason="needs a C compiler")
+TINY = ("--postgres", "private", "--rounds", "1", "--seconds", "1")
+MADE_DISTINCT = {"operation_key", "run_id", "call_id", "token", "created_at", "updated_at"}
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    with server.opened("private", folder=Path("/tmp"), fsync_us=1) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def document():
+    run = subprocess.run(
+        [sys.executable, "-m", "placet.proof.bench", *TINY, "--json", "-"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.index("Ratios") < run.stderr.index("On this machine")
+    return json.loads(run.stdout)
+
+
+def test_every_row_is_measured_on_a_server_that_keeps_its_promises(document):
+    assert document["schema"] == "bench/1"
+    assert document["rows"].keys() == {row.name for row in bench_postgres.ROWS}
+    assert all(0 < row["min"] <= row["median"] <= row["max"] for row in document["rows"].values())
+    mode = document["mode"]
+    assert (mode["fsync"], mode["synchronous_commit"], mode["full_page_writes"]) == ("on", "on", "on")
+    assert (mode["fsync_added_us"], mode["rounds"], mode["seconds"]) == (1_000, 1, 1)
+
+
+def test_a_lone_write_is_two_transactions_for_the_store_and_for_the_server(document):
+    assert document["rows"]["write_postgres_1_commits"]["median"] == 2.0
+    assert 2.0 <= document["rows"]["write_postgres_1_transactions"]["median"] < 2.5  # the server's own are among them
+
+
+def test_writes_of_many_callers_share_their_transactions(document):
+    assert document["rows"]["write_postgres_64_commits"]["max"] < 1.0
+    assert document["rows"]["write_postgres_64_transactions"]["max"] < 1.0
+
+
+def test_compare_finds_the_rows_of_a_stored_run(document, tmp_path, capsys, monkeypatch):
+    stored = json.loads(json.dumps(document))
+    stored["rows"]["write_postgres_1_commits"]["median"] = 4.0
+    file = tmp_path / "stored.json"
+    file.write_text(json.dumps(stored))
+    monkeypatch.setattr(bench_postgres, "measure", lambda *_, **__: document)
+
+    assert main([*TINY, "--compare", str(file)]) == 0
+
+    lines = {line.strip().split("  ")[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert lines["durable commits per write, 1 caller"].endswith("  0.50  !")
+
+
+def test_pgbench_leaves_what_a_governed_write_leaves(private, tmp_path):
+    """Row by row and column by column, but for what is each call's own."""
+    with schema_of_its_own(private, "bench_same") as schema:
+        workloads.one_governed_write(private.address(schema), key=tmp_path / "key")
+        script = reference._filled("same.sql", reference._values(private, schema))
+        private.ask(reference._WRITERS.format(last=1), schema=schema)
+        reference._run(private, schema, script, 2, 1, reference.STORE_SETTINGS, left_before=1)
+        rows = json.loads(private.ask("SELECT json_agg(e ORDER BY created_at) FROM effects e;", schema=schema))
+        bodies = private.ask("SELECT DISTINCT body FROM audit_events;", schema=schema).splitlines()
+        runs = private.ask("SELECT sum(steps), count(*) FROM runs;", schema=schema)
+        heads = private.ask("SELECT sum(sequence), sum(commits) FROM audit_heads;", schema=schema)
+
+    ours, theirs = rows[0], rows[1:]
+    assert len(theirs) > 2
+    assert {name for row in theirs for name in row if row[name] != ours[name]} <= MADE_DISTINCT
+    assert len({(row["operation_key"], row["token"]) for row in rows}) == len(rows)
+    assert len(bodies) == 2
+    assert runs == f"{len(rows)}|{len({row['run_id'] for row in rows})}"
+    assert heads == f"{2 * len(rows)}|{2 * len(rows)}"
+
+
+def test_pgbench_runs_in_sessions_that_are_set_as_the_stores_are():
+    settings = {**connection._SERVER_SETTINGS}
+    del settings["application_name"]
+    assert {name: value.replace("\\", "") for name, value in reference.STORE_SETTINGS.items()} == settings
+
+
+def test_calls_that_pgbench_says_it_made_and_did_not_make_are_no_measurement(private):
+    """And the schema is gone afterwards all the same."""
+    with schema_of_its_own(private, "bench_lost") as schema:
+        private.ask(reference._text("plain_tables.sql"), schema=schema)
+        with pytest.raises(workloads.NotMeasured, match=r"says that it made \d+ calls, and 0 are there"):
+            reference._run(private, schema, "SELECT 1;", 1, 1, {}, left_before=0)
+    assert private.ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'bench_lost';") == "0"
+
+
+def test_a_password_stands_in_no_command(private):
+    there = server.Server(
+        url="postgresql://me:w%40rd@db:5433/there?placet_schema=old&connect_timeout=3", folder=None, fsync_added_us=None
+    )
+    assert there.database == "postgresql://me@db:5433/there?connect_timeout=3"
+    assert there.environment("mine")["PGPASSWORD"] == "w@rd"
+    assert there.address("mine") == "postgresql://me:w%40rd@db:5433/there?connect_timeout=3&placet_schema=mine"
+
+
+def test_a_value_is_written_without_what_pgbench_takes_for_a_variable(private):
+    value = 'it\'s :1 \\ "a":true'
+    assert ":" not in reference._literal(value)
+    assert private.ask(f"SELECT {reference._literal(value)};") == value
+
+
+@pytest.mark.parametrize("missing", ["programs", "compiler"])
+def test_what_is_missing_is_said_and_nothing_is_measured(missing, monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv(slow_disk.SLOWED_BY, raising=False)
+    if missing == "programs":
+        monkeypatch.setattr(server, "_NEEDED", ("no-such-program",))
+    else:
+        monkeypatch.setenv("PATH", "")
+
+    assert main(TINY) == 1
+    said = capsys.readouterr()
+    words = "there are no PostgreSQL programs" if missing == "programs" else "there is no C compiler"
+    assert (said.out, words in said.err) == ("", True)
+
+
+def test_a_server_that_does_not_answer_is_said(capsys):
+    assert main(["--postgres", "postgresql://nobody@/none?host=/no/such/folder", "--rounds", "1"]) == 1
+    assert "--postgres cannot be had here" in capsys.readouterr().err
+
+
+def test_a_folder_too_deep_for_a_socket_is_refused(tmp_path):
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    with (
+        pytest.raises(NoServer, match="too long for a server's socket"),
+        server.opened("private", folder=deep, fsync_us=1),
+    ):
+        pass
+    assert os.listdir(deep) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--postgres", "public"),
+        ("--postgres", "mysql://x"),
+        ("--postgres", "postgresql://x@/y", "--fsync-us", "5"),
+        ("--postgres", "postgresql://x@/y", "--where", "/tmp"),
+    ],
+)
+def test_options_that_make_no_sense_end_with_2(options, capsys):
+    assert main(options) == 2
+    assert "usage: placet bench" in capsys.readouterr().err
