@@ -26,7 +26,7 @@ from placet.model.approval import ApprovalDecision
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey, OwnerId, RunId
-from placet.model.ledger import Claimed, CoCommitted, Moved, Recorded
+from placet.model.ledger import Claimed, CoCommitted, Moved, NotYourRun, Recorded
 from placet.model.retention import Grave, OldApproval, Purge
 from placet.rules.transitions import apply_claim
 from placet.testing.conformance import (
@@ -357,3 +357,63 @@ async def test_a_writer_that_wrote_no_event_leaves_no_row_behind(database: Datab
     await writing.close()
 
     assert database.fetch("SELECT writer, sequence FROM placet.audit_heads") == [("w-1", 1)]
+
+
+async def test_a_row_that_a_handlers_transaction_holds_fails_its_own_order_and_no_other_of_its_batch(
+    database: Database, open_store: OpenStore, ring: KeyRing
+) -> None:
+    store = open_store()
+    here = await subject(store, ring)
+    held = await claimed(here, "key-0", token="t-0", step=a_step("c-0"))
+    handler = await asyncpg.connect(database.url)
+    try:
+        await handler.execute("BEGIN")
+        await handler.execute("SELECT FROM placet.effects WHERE operation_key = 'key-0' FOR UPDATE")
+        with asleep(store):
+            settling = asyncio.ensure_future(store.settle(a_settlement(held)))
+            claiming = asyncio.ensure_future(store.claim(a_claim("key-1", token="t-1", step=a_step("c-1"))))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        assert isinstance(await fault_of(settling), StoreUnavailable)
+        assert isinstance(await claiming, Claimed)
+        await handler.execute("ROLLBACK")
+        assert isinstance(await store.settle(a_settlement(held)), Moved)
+    finally:
+        await handler.close()
+
+
+async def test_a_step_that_another_host_takes_at_the_same_moment_gives_nobody_its_run(
+    database: Database, open_store: OpenStore
+) -> None:
+    store = open_store()
+    await store.record((an_event(),))  # it is open, and has read what every batch compares
+    step = a_step("c-1")
+    other = await asyncpg.connect(database.url)
+    try:
+        await other.execute("SET search_path = placet")
+        await other.execute("BEGIN")
+        await other.execute(
+            "INSERT INTO step_fingerprints VALUES ($1, $2, $3, $4)",
+            *(step.tenant, step.run_id, step.call_id, step.fingerprint),
+        )
+        await other.execute(
+            "INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at)"
+            " VALUES ($1, $2, 'somebody else', 'p', 50, 1, 1)",
+            *(step.tenant, step.run_id),
+        )
+        claiming = asyncio.ensure_future(store.claim(a_claim("key-1", step=step)))
+        await somebody_waits(database)
+        await other.execute("COMMIT")
+
+        assert isinstance(await claiming, NotYourRun)
+    finally:
+        await other.close()
+
+
+async def somebody_waits(database: Database) -> None:
+    """Until a transaction waits for another one's lock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    async with asyncio.timeout(10):
+        while database.fetch(waiting) == [(0,)]:
+            await asyncio.sleep(0.01)

@@ -135,6 +135,11 @@ def is_repeatable(fault: BaseException) -> bool:
     return _code(fault) in _REPEATABLE
 
 
+def is_held(fault: BaseException) -> bool:
+    """Whether somebody else's open transaction held a row; the others of its batch would be written without it."""
+    return _code(fault) == "55P03"
+
+
 def is_data(fault: BaseException) -> bool:
     """Whether it is about the values of one order, and the others of its batch would be written without it."""
     code = _code(fault)

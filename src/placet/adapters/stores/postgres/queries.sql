@@ -6,10 +6,14 @@ SELECT at, mark, is_anything_waiting FROM apply(
 
 -- name: share
 -- The first words of a transaction that decides under its locks.
-SELECT clock_now() FROM (SELECT pg_advisory_xact_lock_shared(writing_lock())) AS locked;
+SELECT enter_beside_others();
 
 -- name: alone
 SELECT clock_now() FROM (SELECT pg_advisory_xact_lock(writing_lock())) AS locked;
+
+-- name: patiently
+-- Longer than a transaction may stand idle.
+SELECT set_config('lock_timeout', '14s', true);
 
 -- name: is_thought_small
 -- Whether the server has seen the ledger with a thousand rows; -1 is for never.

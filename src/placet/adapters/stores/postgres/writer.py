@@ -26,6 +26,7 @@ from placet.adapters.stores.postgres.connection import (
     Address,
     fault_of,
     is_data,
+    is_held,
     is_late,
     is_lost,
     is_repeatable,
@@ -168,7 +169,7 @@ class Writer:
         if is_repeatable(foreign):
             await self._locked(batch, How.LOCKED)
             return []
-        if is_data(foreign):
+        if is_data(foreign) or (is_held(foreign) and len(batch) > 1):
             return list(batch)  # one by one, so that only one of them fails
         raise fault_of(foreign, self._address)
 
@@ -298,7 +299,7 @@ class Writer:
             await self._roll_back(connection)
             if is_repeatable(foreign):
                 continue
-            if is_data(foreign) and len(orders) > 1:
+            if (is_data(foreign) or is_held(foreign)) and len(orders) > 1:
                 for order in orders:
                     await self._each(order)
                 return
@@ -308,6 +309,8 @@ class Writer:
     async def _try_locked(self, connection: asyncpg.Connection, orders: list[Order], how: How) -> None:
         started = self._clock.monotonic()
         await connection.execute("BEGIN")
+        if how is How.ALONE:  # waits for every host's transaction, a suspended one's until the server ends it
+            await connection.execute(SQL["patiently"])
         sent_at = self._clock.monotonic()
         at = await connection.fetchval(SQL["alone" if how is How.ALONE else "share"])
         self._hear_clock(at, sent_at)

@@ -359,6 +359,15 @@ BEGIN
     RAISE EXCEPTION 'placet: decide again: %', what USING ERRCODE = 'PL409';
 END $$;
 
+-- The first words of whatever writes beside others: waits for a stop, and from then on for no row long. The writer of a
+-- host has one connection, and a handler's open transaction may hold a row for as long as it likes.
+CREATE FUNCTION enter_beside_others() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(writing_lock());
+    PERFORM set_config('lock_timeout', '2s', true);
+    RETURN clock_now();
+END $$;
+
 -- Compare everything that the verbs read, then write everything that they wrote, or nothing. Every statement in here sees
 -- what was committed before it began, so the comparisons come after the lock that a stop takes alone. It changes nothing
 -- of what the verbs decided and decides nothing itself.
@@ -378,8 +387,7 @@ DECLARE
     wanted bigint;
     done bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(writing_lock());
-    at := clock_now();
+    at := enter_beside_others();
     IF abs(at - decided_at) > 250000 THEN PERFORM mismatch('clock'); END IF;
     IF at >= not_after THEN PERFORM mismatch('expiry'); END IF;
     IF stops_seen IS NOT NULL AND stops_seen <> ARRAY(SELECT scope FROM stops ORDER BY scope) THEN
@@ -489,6 +497,12 @@ BEGIN
         )
         SELECT (SELECT count(*) FROM counted), (SELECT count(*) FROM written) INTO wanted, done;
         IF done <> wanted THEN PERFORM mismatch('runs'); END IF;
+        -- Once more: a step that another host took meanwhile was waited for, and its run may be another subject's.
+        IF EXISTS (
+            SELECT FROM unnest(runs_used) u JOIN runs r ON r.tenant = u.tenant AND r.run_id = u.run_id
+            WHERE r.subject <> u.subject) THEN
+            PERFORM mismatch('runs');
+        END IF;
     END IF;
 
     IF reads_opened IS NOT NULL THEN

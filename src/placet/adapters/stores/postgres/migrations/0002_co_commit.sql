@@ -19,6 +19,8 @@ BEGIN
         RAISE EXCEPTION 'already_settled' USING ERRCODE = 'PL423';
     ELSIF row.attempt <> of_attempt THEN
         RAISE EXCEPTION 'other_attempt' USING ERRCODE = 'PL423';
+    ELSIF NOT starts_with(row.token, 'co:') OR coalesce(cardinality(bodies), 0) = 0 THEN
+        RAISE EXCEPTION 'no_co_commit' USING ERRCODE = 'PL423'; -- of another kind, or without its completed event
     END IF;
     at := clock_now();
     UPDATE effects SET
