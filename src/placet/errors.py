@@ -241,7 +241,10 @@ class CoCommitNotCovered(CoCommitRefused):
     """Nothing was settled, and what was written before may be durable already: it is in no transaction of the store."""
 
     code = "co_commit_not_covered"
-    hint = "Begin a transaction on a connection to the store's own database, write in it, and co-commit last; the README shows how."
+    hint = (
+        "Begin a transaction on a connection to the store's own database, write in it, and co-commit last; "
+        "the README shows how."
+    )
     may_have_acted = True
 
 
