@@ -165,10 +165,11 @@ def open_gate(
     """
     registry = Registry(_listed(tools, "tools"))
     _refuse_unreachable(registry)
-    _refuse_unsettled(registry, store)
+    place = _place(store, "store")
+    _refuse_unsettled(registry, place)
     return Opening(
         registry=registry,
-        store=_place(store, "store"),
+        store=place,
         key=None if key is None else Path(_place(key, "key")),
         policy=Matrix() if policy is None else _port(policy, "policy", "decide", "is_listed"),
         settings=GateSettings() if settings is None else _settings(settings),

@@ -86,7 +86,7 @@ def test_a_worker_settles_what_is_unknown_and_ends_when_it_is_told_to(kept: Proj
     )
     done = [line for line in lines if line["message"] == "round done"]
     assert sum(line["committed"] for line in done) == 2
-    assert {"taken_over", "committed", "absent", "still_unknown", "expired"} <= done[0].keys()
+    assert {"taken_over", "committed", "absent", "still_unknown", "expired", "purged"} <= done[0].keys()
 
 
 def test_three_workers_at_the_same_rows_look_at_each_once(kept: Project) -> None:
@@ -108,7 +108,7 @@ def test_one_round_says_what_it_did(kept: Project) -> None:
     ran = kept.run("worker", "--once", "--json")
     again = kept.run("worker", "--once")
 
-    expected = {"taken_over": 0, "committed": 1, "absent": 0, "still_unknown": 0, "expired": 0}
+    expected = {"taken_over": 0, "committed": 1, "absent": 0, "still_unknown": 0, "expired": 0, "purged": 0}
     assert (ran.code, ran.data) == (0, {"schema": "round/1", **expected})
     assert (again.code, "committed" in again.out) == (0, True)
 

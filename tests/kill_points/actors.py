@@ -28,7 +28,12 @@ FORK_SERVER.set_forkserver_preload(["placet.bootstrap", "placet.testing.kill_poi
 
 LEASE_SECONDS = 0.3
 SETTINGS = placet.GateSettings(
-    lease_seconds=LEASE_SECONDS, pause_seconds=0.1, grace_seconds=0.1, recovery_seconds=60.0, call_seconds=20.0
+    lease_seconds=LEASE_SECONDS,
+    pause_seconds=0.1,
+    grace_seconds=0.1,
+    recovery_seconds=60.0,
+    call_seconds=20.0,
+    probe_seconds=2.0,  # a row whose looker died is due again this much, and a lease, later
 )
 """Short enough to wait for, and no faster than two busy cores can follow."""
 

@@ -138,6 +138,7 @@ NOT_IN_THE_DIGEST = {
     "argument_names": "read off the schema, which is in it",
     "max_concurrent": "how many at once, not what",
     "breaker": "when to pause, not what",
+    "retention_seconds": "how long its record is kept, not what it does",
     "authored_schema": "what the enforced schema was made from, which is in it",
 }
 OTHERS: dict[str, dict[str, Any]] = {
