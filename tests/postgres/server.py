@@ -91,6 +91,9 @@ class Server:
         for child in children:
             with _no_such_process():
                 os.kill(child, signal.SIGKILL)
+        until = time.monotonic() + _START_SECONDS
+        while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < until:
+            time.sleep(0.01)
 
     def terminate(self, word: signal.Signals = signal.SIGINT) -> None:
         """SIGINT: a fast shutdown; SIGTERM waits for clients."""
@@ -98,8 +101,17 @@ class Server:
         self.process.wait(30)
 
     def start(self) -> None:
-        (self.root / "data" / "postmaster.pid").unlink(missing_ok=True)
-        self.process = self._started()
+        """Again after `kill` or `terminate`; a process of before that still ends keeps its memory for a moment."""
+        until = time.monotonic() + _START_SECONDS
+        while True:
+            (self.root / "data" / "postmaster.pid").unlink(missing_ok=True)
+            try:
+                self.process = self._started()
+                return
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
 
     def remove(self) -> None:
         if self.process.poll() is None:
