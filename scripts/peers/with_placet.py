@@ -23,7 +23,7 @@ def main() -> None:
 
         def call(title: str) -> None:
             proposal = {
-                "call_id": title,
+                "call_id": title.replace(" ", "-"),
                 "tool": "open_ticket",
                 "arguments": {"title": title, "body": BODY, "priority": PRIORITY},
             }
