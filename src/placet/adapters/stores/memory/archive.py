@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 Answered = TypeVar("Answered")
 
 
-class MemoryArchive:
+class MemoryArchive(ABC):
     """The verbs of `ports.store.Archive`."""
 
     _tables: MemoryTables
     _clock: Clock
 
-    def _transact(self, verb: Callable[[MemoryTables], Answered]) -> Answered:
-        raise NotImplementedError
+    @abstractmethod
+    def _transact(self, verb: Callable[[MemoryTables], Answered]) -> Answered: ...
 
     async def finished_kinds(self) -> tuple[FinishedKind, ...]:
         holds = self._tables.holds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,7 @@ from placet.rules.retention import CLOSED, is_held
 _CLOSED = tuple(sorted(state.value for state in CLOSED))
 
 
-class PostgresArchive:
+class PostgresArchive(ABC):
     """The verbs of `ports.store.Archive`. Each tenant's rows are found by its own part of an index."""
 
     async def finished_kinds(self) -> tuple[FinishedKind, ...]:
@@ -129,14 +130,14 @@ class PostgresArchive:
     async def _one(self, name: str, *bindings: Any) -> tuple[Any, ...] | None:
         return next(iter(await self._read(name, *bindings)), None)
 
-    async def _effects(self, name: str, *bound: Any) -> tuple[Effect | BrokenEffect, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    async def _effects(self, name: str, *bound: Any) -> tuple[Effect | BrokenEffect, ...]: ...
 
-    async def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+    @abstractmethod
+    async def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]: ...
 
-    async def _write(self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    async def _write(self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER) -> Any: ...
 
 
 def _need_all(tables: PredictedTables, purge: Purge) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from placet.rules.retention import CLOSED, is_held
 _CLOSED = tuple(sorted(state.value for state in CLOSED))
 
 
-class SqliteArchive:
+class SqliteArchive(ABC):
     """The verbs of `ports.store.Archive`. Each tenant's rows are found by its own part of an index."""
 
     _path: Path
@@ -138,11 +139,11 @@ class SqliteArchive:
     def _one(self, name: str, *bindings: Any) -> tuple[Any, ...] | None:
         return next(iter(self._read(name, *bindings)), None)
 
-    def _effects(self, name: str, *bindings: Any) -> tuple[Effect | BrokenEffect, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def _effects(self, name: str, *bindings: Any) -> tuple[Effect | BrokenEffect, ...]: ...
 
-    def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]: ...
 
 
 def _by_tenant(
