@@ -18,7 +18,7 @@ from placet.ports.clock import Clock
 from placet.rules.retention import CLOSED, FINISHED, is_held
 
 if TYPE_CHECKING:
-    from placet.adapters.stores.memory.store import MemoryTables
+    from placet.adapters.stores.memory.tables import MemoryTables
 
 Answered = TypeVar("Answered")
 

@@ -1,0 +1,246 @@
+"""Tables as dictionaries. Every write knows how to be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from placet.adapters.stores.chain import ChainWriter
+from placet.model.approval import Approval, ApprovalState, Mac, Question
+from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
+from placet.model.effect import Effect, EffectState
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
+from placet.model.ledger import (
+    Place,
+    SameAsk,
+    Step,
+    run_scope,
+    tool_scope,
+)
+from placet.model.making import changed
+from placet.model.retention import Hold
+from placet.model.run import Run
+from placet.model.stopping import StopLeave, StopNote
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
+
+
+class MemoryTables:
+    """Rows in dictionaries."""
+
+    def __init__(self, chain: ChainWriter) -> None:
+        self.effects: dict[tuple[str, OperationKey], Effect] = {}
+        self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
+        self.runs: dict[tuple[str, RunId], Run] = {}
+        self.steps: dict[tuple[str, RunId, str, str], None] = {}
+        self.denied: dict[tuple[str, RunId, str], int] = {}
+        self.voids: dict[Token, datetime] = {}
+        self.stopped: dict[str, datetime] = {}
+        self.stop_notes: dict[str, StopNote] = {}
+        self.events: list[ChainedEvent] = []
+        self.reads: dict[Place, tuple[OwnerId, datetime]] = {}
+        self.key_checks: dict[None, Mac] = {}
+        self.held: dict[str, Hold] = {}
+        self.tombstones: dict[WriterId, ChainTombstone] = {}
+        self._chain = chain
+        self._undo: list[Callable[[], object]] = []
+        self.appended: list[AuditEvent] = []
+
+    def begin(self) -> None:
+        self._undo.clear()
+        self.appended.clear()
+
+    def roll_back(self) -> None:
+        """Undo what was written since `begin`, the last first."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _put(self, table: dict[Key, Row], key: Key, row: Row) -> None:
+        if key in table:
+            was = table[key]
+            self._undo.append(lambda: table.__setitem__(key, was))
+        else:
+            self._undo.append(lambda: table.pop(key))
+        table[key] = row
+
+    def _drop(self, table: dict[Key, Row], key: Key) -> bool:
+        if key not in table:
+            return False
+        was = table.pop(key)
+        self._undo.append(lambda: table.__setitem__(key, was))
+        return True
+
+    def effect(self, tenant: str, operation_key: OperationKey) -> Effect | None:
+        return self.effects.get((tenant, operation_key))
+
+    def add_effect(self, effect: Effect) -> None:
+        self._put(self.effects, (effect.tenant, effect.operation_key), effect)
+
+    def change_effect(self, effect: Effect, *, was: Effect) -> None:
+        self.add_effect(effect)
+
+    def is_voided(self, token: Token) -> bool:
+        return token in self.voids
+
+    def add_void(self, token: Token, at: datetime) -> None:
+        self._put(self.voids, token, at)
+
+    def renew_leases(self, owner: OwnerId, until: datetime) -> int:
+        mine = [e for e in self.effects.values() if e.owner == owner and e.state is EffectState.DISPATCHED]
+        for effect in mine:
+            self.add_effect(replace(effect, lease_until=max(until, effect.lease_until)))
+        for place, (reader, lease_until) in list(self.reads.items()):
+            if reader == owner:
+                self._put(self.reads, place, (owner, max(until, lease_until)))
+        return len(mine)
+
+    def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
+        return self.approvals.get((tenant, approval_id))
+
+    def open_approval(self, ask: SameAsk) -> Approval | None:
+        return next((a for a in self.same(ask) if a.state in (ApprovalState.PENDING, ApprovalState.APPROVED)), None)
+
+    def same(self, ask: SameAsk) -> list[Approval]:
+        found = [a for a in self.approvals.values() if _is_same(a.question, ask)]
+        return found[::-1]
+
+    def add_approval(self, approval: Approval) -> None:
+        self._put(self.approvals, (approval.question.tenant, approval.question.approval_id), approval)
+
+    def change_approval(self, approval: Approval, *, was: Approval) -> None:
+        self.add_approval(approval)
+
+    def run(self, tenant: str, run_id: RunId) -> Run | None:
+        return self.runs.get((tenant, run_id))
+
+    def has_step(self, step: Step) -> bool:
+        return (step.tenant, step.run_id, step.call_id, step.fingerprint) in self.steps
+
+    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
+        self._put(self.steps, (step.tenant, step.run_id, step.call_id, step.fingerprint), None)
+        if is_first:
+            run = Run(
+                tenant=step.tenant,
+                run_id=step.run_id,
+                subject=step.subject,
+                policy_version=step.policy_version,
+                max_steps=step.max_steps,
+                steps=1,
+                opened_at=opened_at,
+                stepped_at=opened_at,
+            )
+        else:
+            run = self.runs[step.tenant, step.run_id]
+            run = changed(run, steps=run.steps + 1, stepped_at=max(opened_at, run.stepped_at or opened_at))
+        self._put(self.runs, (step.tenant, step.run_id), run)
+
+    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
+        return self.denied.get((tenant, run_id, tool), 0)
+
+    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
+        self._put(self.denied, (tenant, run_id, tool), self.denials(tenant, run_id, tool) + 1)
+
+    def stops(self) -> tuple[str, ...]:
+        return tuple(self.stopped)
+
+    def add_stop(self, scope: str, at: datetime) -> None:
+        self._put(self.stopped, scope, at)
+
+    def drop_stop(self, scope: str) -> None:
+        self._drop(self.stopped, scope)
+        self._drop(self.stop_notes, scope)
+
+    def stop_leave(self, scope: str) -> StopLeave | None:
+        note = self.stop_notes.get(scope)
+        return note.leave if note is not None else None
+
+    def put_stop_note(self, scope: str, note: StopNote) -> None:
+        self._put(self.stop_notes, scope, note)
+
+    def count_dispatched(self, scope: str) -> int:
+        return sum(
+            1
+            for e in self.effects.values()
+            if e.state is EffectState.DISPATCHED
+            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", *_own_scopes(e))
+        )
+
+    def put_key_check(self, check: Mac) -> None:
+        self._put(self.key_checks, None, check)
+
+    def open_read(self, place: Place, owner: OwnerId, lease_until: datetime) -> None:
+        self._put(self.reads, place, (owner, lease_until))
+
+    def close_read(self, place: Place) -> bool:
+        return self._drop(self.reads, place)
+
+    def append(self, events: Iterable[AuditEvent]) -> Place:
+        end, count = self._chain.end, len(self.events)
+        self._undo.append(lambda: self._forget(end, count))
+        for event in events:
+            self.events.append(self._chain.link(event))
+            self.appended.append(event)
+        return Place(writer=self._chain.writer, sequence=self._chain.end[0])
+
+    def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
+        self._drop(self.approvals, (tenant, approval_id))
+
+    def drop_run(self, tenant: str, run_id: RunId) -> None:
+        self._drop(self.runs, (tenant, run_id))
+        for step in [step for step in self.steps if step[:2] == (tenant, run_id)]:
+            self._drop(self.steps, step)
+        for denied in [denied for denied in self.denied if denied[:2] == (tenant, run_id)]:
+            self._drop(self.denied, denied)
+
+    def drop_void(self, token: Token) -> None:
+        self._drop(self.voids, token)
+
+    def holds(self) -> frozenset[str]:
+        return frozenset(self.held)
+
+    def add_hold(self, hold: Hold) -> None:
+        self._put(self.held, hold.scope, hold)
+
+    def drop_hold(self, scope: str) -> None:
+        self._drop(self.held, scope)
+
+    def chain_start(self, writer: WriterId) -> int:
+        tombstone = self.tombstones.get(writer)
+        return 1 if tombstone is None else tombstone.first_kept
+
+    def kept_until(self, writer: WriterId) -> int:
+        """What has to stay of the chain: its last event, and reads that recovery may have to complete."""
+        ends = [self.events[-1].sequence] if self.events and self.events[-1].writer == writer else [0]
+        return min(*ends, *(place.sequence for place in self.reads if place.writer == writer), 2**63)
+
+    def link_at(self, writer: WriterId, sequence: int) -> str | None:
+        return next((e.link for e in self.events if (e.writer, e.sequence) == (writer, sequence)), None)
+
+    def cut(self, tombstone: ChainTombstone) -> None:
+        was = list(self.events)
+        self._undo.append(lambda: self.events.__setitem__(slice(None), was))
+        self._put(self.tombstones, tombstone.writer, tombstone)
+        self.events[:] = [event for event in was if event.sequence >= tombstone.first_kept]
+
+    def _forget(self, end: tuple[int, str], count: int) -> None:
+        self._chain.rewind(end)
+        del self.events[count:]
+
+
+def _own_scopes(effect: Effect) -> tuple[str, str]:
+    return tool_scope(effect.tenant, effect.tool), run_scope(effect.tenant, effect.run_id)
+
+
+def _is_same(question: Question, ask: SameAsk) -> bool:
+    return (
+        question.tenant == ask.tenant
+        and question.subject == ask.subject
+        and question.run_id == ask.run_id
+        and question.tool == ask.tool
+        and question.argument_digest == ask.argument_digest
+        and ask.policy_version in (None, question.policy_version)
+        and (ask.operation_key is None or question.operation_key == ask.operation_key)
+    )
