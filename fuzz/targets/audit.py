@@ -12,7 +12,8 @@ from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker, ChainWriter
 from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, ChainHead, EventKind, Summary
 from placet.model.identifiers import WriterId
-from placet.rules.audit import ChainReport, heads_form, verify_chains
+from placet.rules.chain_check import ChainReport, verify_chains
+from placet.rules.chains import heads_form
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 EVENTS_OF = (5, 1, 4)

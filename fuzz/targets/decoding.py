@@ -12,7 +12,8 @@ from fuzz.checks import check_refusal, exactly
 from placet.errors import InvalidArguments
 from placet.model.json import JsonObject
 from placet.rules.canonical import canonical_bytes
-from placet.rules.decoding import DEFAULT_LIMITS, DecodingLimits, decode_object, encode_foreign
+from placet.rules.decoding import DEFAULT_LIMITS, DecodingLimits, decode_object
+from placet.rules.encoding import encode_foreign
 
 REASONS = frozenset(
     {

@@ -8,7 +8,9 @@ from io import BytesIO
 from fuzz.choices import Choices
 from fuzz.targets.audit import genuine, keys, linker
 from placet.ports.keys import KeyPurpose
-from placet.rules.exports import MAX_FAULTS, ExportReport, export_lines, lines_of, tenant_of, verify_export
+from placet.rules.audit import tenant_of
+from placet.rules.export_check import MAX_FAULTS, ExportReport, lines_of, verify_export
+from placet.rules.exports import export_lines
 
 AS_IT_IS = 0x7B  # an opening brace: the input is the file itself
 

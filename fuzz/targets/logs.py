@@ -10,17 +10,10 @@ from typing import Any
 from fuzz.checks import MARKER, exactly
 from fuzz.choices import Choices
 from placet.adapters.telemetry.logs import JsonFormatter, bound
-from placet.rules.redaction import (
-    DEPTH_LIMIT,
-    ITEM_LIMIT,
-    MAX_DEPTH,
-    MAX_ITEMS,
-    MAX_TEXT,
-    TRUNCATED,
-    escape_for_people,
-    sanitise,
-    scrub_text,
-)
+from placet.rules.placeholders import DEPTH_LIMIT, ITEM_LIMIT, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, TRUNCATED
+from placet.rules.redaction import sanitise
+from placet.rules.scrubbing import scrub_text
+from placet.rules.showing import escape_for_people
 from placet.testing.hostile import HostileValues
 
 LONGEST_LINE = 8_000_000

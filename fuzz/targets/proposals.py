@@ -12,7 +12,8 @@ from placet.errors import InvalidArguments, MisuseError, ProtocolRejected
 from placet.model.contract import UNKNOWN_TOOL_LABEL
 from placet.model.outcome import Outcome, Refused
 from placet.model.proposal import Proposal
-from placet.rules.decoding import decode_object, encode_foreign
+from placet.rules.decoding import decode_object
+from placet.rules.encoding import encode_foreign
 from placet.rules.proposals import MAX_BATCH, audit_substitutes, is_call_id, read_batch, read_proposal
 from placet.rules.turns import Turn, anthropic_turn, openai_responses_turn, openai_turn
 from placet.testing.hostile import HostileValues

@@ -194,7 +194,8 @@ def _likely(mutant: Mutant, seen: Survey, *, reloads: bool) -> tuple[list[str], 
         everything = {test for test in seen.seconds if test.partition("::")[0] in speak} | seen.tests_of_file(
             mutant.file
         )
-    own = {test for test in everything if any(f"test_{word}" in test.partition("::")[0] for word in words)}
+    own = {test for test in everything if f"_{words[-1]}" in test.partition("::")[0]}
+    own = own or {test for test in everything if any(f"_{word}" in test.partition("::")[0] for word in words)}
     return seen.fastest_first(own), seen.fastest_first(everything - own)
 
 

@@ -17,7 +17,7 @@ from fuzz import targets
 from fuzz.targets import TARGETS
 from placet.errors import InvalidArguments
 from placet.model.proposal import Proposal
-from placet.rules import canonical, decoding, proposals, redaction
+from placet.rules import canonical, decoding, proposals, redaction, scrubbing
 from placet.rules.contracts import schema_checks
 
 CORPUS = Path(fuzz.__file__).with_name("corpus")
@@ -103,7 +103,7 @@ BROKEN: list[tuple[str, Any, str, Any]] = [
     ("canonical", canonical, "isfinite", lambda number: True),
     ("proposals", targets.proposals, "read_proposal", unchecked),
     ("proposals", proposals, "is_call_id", lambda value: type(value) is str),
-    ("logs", redaction, "_scrubbed_once", str),
+    ("logs", scrubbing, "_scrubbed_once", str),
     ("logs", redaction, "_size_of_content", str),
     ("audit", targets.audit, "verify_chains", nothing_altered),
     ("exports", targets.exports, "verify_export", believed),

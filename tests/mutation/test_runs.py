@@ -27,14 +27,6 @@ def is_small(number: int) -> bool:
     return number < LARGEST
 
 
-def count_down(number: int) -> int:
-    steps = 0
-    while number > 0:
-        number -= 1
-        steps += 1
-    return steps
-
-
 def never_called() -> int:
     return 1
 
@@ -45,7 +37,7 @@ def double(number: int) -> int:
 """
 
 TESTS = """\
-from placet.rules.sample import LARGEST, count_down, double, is_small
+from placet.rules.sample import LARGEST, double, is_small
 
 
 def test_small() -> None:
@@ -57,16 +49,28 @@ def test_bound() -> None:
     assert LARGEST == 10
 
 
-def test_count_down() -> None:
-    assert count_down(3) == 3
-
-
 def test_double_is_called_first_by_a_test_that_notices_nothing() -> None:
     double(3)
 
 
 def test_double() -> None:
     assert double(3) == 6
+"""
+
+MAY_NEVER_END = """
+
+def count_down(number: int) -> int:
+    while number > 0:
+        number -= 1
+    return number
+"""
+
+ENDS = """\
+from placet.rules.sample import count_down
+
+
+def test_count_down() -> None:
+    assert count_down(3) == 0
 """
 
 EXPLAINED = """\
@@ -116,6 +120,9 @@ def statuses(project: Path) -> dict[tuple[str, str], str]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_tells_what_the_tests_notice(project: Path) -> None:
+    sample = SAMPLE + MAY_NEVER_END
+    (project / "src/placet/rules/sample.py").write_text(sample)
+    (project / "tests/rules/test_ends.py").write_text(ENDS)
     done = run(project, "rules/sample")
     assert done.returncode == 0, done.stderr
 
@@ -127,7 +134,7 @@ def test_a_run_tells_what_the_tests_notice(project: Path) -> None:
     assert found["number -= 1", "number += 1"] == "timeout"
     assert found["return 1", "return 2"] == "untested"
     assert found["return number * 2", "return number // 2"] == "killed"
-    assert (project / "src/placet/rules/sample.py").read_text() == SAMPLE
+    assert (project / "src/placet/rules/sample.py").read_text() == sample
 
     asked = run(project, "--check", "rules/sample")
     assert asked.returncode == 1

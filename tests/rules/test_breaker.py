@@ -181,6 +181,17 @@ def test_a_probe_that_ends_without_a_word_makes_room_for_the_next() -> None:
     assert not isinstance(leave(circuit, THREE, now=33.0), LeftAlone)
 
 
+def test_a_permit_that_is_given_back_lets_one_more_through_and_no_more() -> None:
+    two = Breaker(faults=1, within_seconds=60.0, open_seconds=30.0, probes=2)
+    circuit = after(two, (0.0, ILL))
+    for _ in range(2):
+        circuit, permit = rules.ask_leave(circuit, two, now=30.0)
+        assert not isinstance(permit, LeftAlone)
+    circuit, _ = rules.ask_leave(rules.give_back(circuit, permit), two, now=31.0)
+
+    assert leave(circuit, two, now=31.0) == LeftAlone(retry_after_seconds=None)
+
+
 def test_a_clock_that_fails_opens_nothing() -> None:
     assert after(THREE, *[(inf, ILL)] * 5).state is CircuitState.CLOSED
 

@@ -1,188 +1,227 @@
-"""What is altered by hand is a break and never an error, whatever it was altered to; and memory stays small."""
+"""Whatever is done to a chain shows, where it is, how, and only once."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from placet.adapters.keys import KeyRing
-from placet.adapters.stores.chain import ChainLinker, ChainWriter
-from placet.errors import MisuseError
-from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, ChainHead, ElidedEvents, EventKind
-from placet.model.identifiers import WriterId
-from placet.rules.audit import ChainCheck, operation_of, place_in_time, sound_anchors, verify_chains
-
-KEYS = KeyRing({"k-1": b"1" * 32}, current="k-1")
-LINKER = ChainLinker(KEYS)
-COMMON = {"at": datetime(2026, 3, 1, tzinfo=UTC), "tenant": "acme", "subject": "agent", "key_id": "k-1", "attempt": 1}
+from placet.adapters.stores.chain import ChainLinker
+from placet.model.audit import ChainedEvent, ChainHead
+from placet.ports.keys import KeyPurpose
+from placet.rules.chain_check import Break, verify_chains
+from placet.rules.chains import GENESIS, head_message, heads_form
+from tests.rules.audit_samples import KEYS, LINKER, chained, written
 
 
-def chain(pairs: int = 2) -> tuple[list[ChainedEvent], ChainHead]:
-    writer = ChainWriter(KEYS, WriterId("w-1"), opened_after=b"{}")
-    events = []
-    for number in range(pairs):
-        facts = {**COMMON, "run_id": f"r{number}", "call_id": "c1"}
-        events.append(writer.link(AuditEvent(kind=EventKind.STARTED, **facts)))
-        events.append(writer.link(AuditEvent(kind=EventKind.COMPLETED, outcome=AuditOutcome.SUCCESS, **facts)))
-    return events, writer.head()
+def problems(events: list[ChainedEvent], heads: Any, **more: Any) -> list[str]:
+    return [found.problem for found in verify_chains(events, heads, LINKER, **more).breaks]
 
 
-@pytest.mark.case("N03")
-@pytest.mark.parametrize("name", ["kind", "tenant", "run_id", "call_id", "attempt", "fence"])
-@pytest.mark.parametrize("value", [["a"], {"a": 1}, None, 1.5, ""])
-def test_an_event_altered_to_any_type_is_a_break(name: str, value: object) -> None:
-    events, head = chain()
-    body = {**json.loads(events[2].body), name: value}
-    altered = [*events[:2], replace(events[2], body=json.dumps(body).encode()), events[3]]
-    report = verify_chains(altered, [head], LINKER)
-    assert [(each.sequence, each.problem) for each in report.breaks] == [(3, "event_altered")]
-    assert report.unpaired == 0, "what is altered starts no attempt"
+def test_an_untouched_chain_holds_and_its_pairs_are_counted() -> None:
+    events, head = chained()
+    report = verify_chains(events, [head], LINKER)
+
+    assert (report.holds, report.events, report.writers, report.unpaired) == (True, 4, 1, 0)
+    assert verify_chains(iter(events), iter([head]), LINKER) == report
+    open_events, open_head = chained(3)
+    assert verify_chains(open_events, [open_head], LINKER).unpaired == 1
+
+
+@pytest.mark.req("B136", "B137")
+@pytest.mark.parametrize("index", range(4))
+def test_a_changed_removed_or_moved_event_shows(index: int) -> None:
+    events, head = chained()
+    changed = list(events)
+    changed[index] = dataclasses.replace(events[index], body=events[index].body.replace(b"acme", b"evil"))
+    removed = events[:index] + events[index + 1 :]
+    moved = events[:index][::-1] + events[index:] if index > 1 else events[::-1]
+
+    assert problems(changed, [head]) != []
+    assert problems(removed, [head]) != []
+    assert problems(moved, [head]) != []
+    assert problems(events, [head]) == []
+
+
+def test_a_missing_tail_a_missing_head_and_a_forged_head_show() -> None:
+    events, head = chained()
+
+    assert problems(events[:-1], [head]) == ["tail_missing"]
+    assert problems([], [head]) == ["tail_missing"]
+    assert problems(events, []) == ["head_missing"]
+    assert "head_altered" in problems(events[:2], [dataclasses.replace(head, sequence=2, link=events[1].link)])
+
+
+def test_an_event_of_another_chain_or_key_shows() -> None:
+    events, head = chained()
+    others, _ = chained(writer="w2")
+    foreign = KeyRing.ephemeral()
+
+    moved = [dataclasses.replace(others[0], writer=events[0].writer), *events[1:]]
+    assert problems(moved, [head]) == ["event_altered"]
+    assert verify_chains(events, [head], ChainLinker(foreign)).holds is False
+    unknown = verify_chains(events, [head], ChainLinker(KeyRing({"k-9": b"9" * 32}, current="k-9"))).breaks
+    assert [(found.sequence, found.problem) for found in unknown] == [(4, "key_unknown"), (1, "key_unknown")]
+
+
+def test_an_anchor_kept_outside_shows_a_history_that_was_rolled_back() -> None:
+    events, head = chained()
+    anchor = {"w1": (4, events[-1].link)}
+    shorter, shorter_head = chained(2)
+
+    assert problems(events, [head], anchors=anchor) == []
+    assert "history_missing" in problems(shorter, [shorter_head], anchors=anchor)
+
+
+def test_a_broken_chain_says_where_and_how_and_only_once() -> None:
+    events, head = chained(6)
+    altered = [dataclasses.replace(item, body=item.body + b" ") if item.sequence in (3, 5) else item for item in events]
+
+    def breaks(given: list[ChainedEvent]) -> tuple[Break, ...]:
+        return verify_chains(given, [head], LINKER).breaks
+
+    assert breaks(altered) == (Break(writer="w1", sequence=3, problem="event_altered"),)
+    assert breaks(events[:2] + events[3:]) == (Break(writer="w1", sequence=4, problem="events_missing"),)
+    assert breaks(events[:3] + events[2:]) == (Break(writer="w1", sequence=3, problem="order_changed"),)
+    assert breaks(events[:3]) == (Break(writer="w1", sequence=6, problem="tail_missing"),)
+    assert breaks(events[1:]) == (Break(writer="w1", sequence=2, problem="events_missing"),)
+
+
+def test_chains_are_told_apart_and_counted_with_those_that_only_have_a_head() -> None:
+    first, first_head = chained(2)
+    second, second_head = chained(4, writer="w2")
+    _, third_head = chained(2, writer="w3")
+
+    report = verify_chains(first + second, [first_head, second_head], LINKER)
+    assert (report.holds, report.writers, report.events) == (True, 2, 6)
+    lost = verify_chains(first + second, [first_head, second_head, third_head], LINKER)
+    assert (lost.writers, lost.breaks) == (3, (Break(writer="w3", sequence=2, problem="tail_missing"),))
+
+
+def test_a_chain_remembers_the_ends_of_those_before_it() -> None:
+    first, first_head = chained(3)
+    second, second_head = written("w2", b"{}", opened_after=heads_form([first_head]))
+    _, empty_head = written("w0")
+    _, after_empty = written("w2", b"{}", opened_after=heads_form([empty_head]))
+
+    def found(events: list[ChainedEvent], *heads: ChainHead) -> tuple[Break, ...]:
+        return verify_chains(events, heads, LINKER).breaks
+
+    missing = Break(writer="w1", sequence=3, problem="history_missing")
+    rewritten, rewritten_head = written("w1", b"1", b"2", b"3")
+    assert found([*first, *second], first_head, second_head) == ()
+    assert found(second, second_head) == (missing,)
+    assert found([*rewritten, *second], rewritten_head, second_head) == (missing,)
+    assert found(second, after_empty) == ()  # there was nothing to remember of a chain without events
+
+
+def test_a_chain_may_grow_beyond_its_head_while_it_is_read_and_a_new_one_may_begin() -> None:
+    events, _ = chained(4)
+    _, earlier = chained(2)
+    earlier = dataclasses.replace(earlier, link=events[1].link)
+    mac = KEYS.mac(KeyPurpose.AUDIT_CHAIN, head_message(earlier))
+    earlier = dataclasses.replace(earlier, key_id=mac.key_id, mac=mac.value)
+    begun, begun_head = chained(2, writer="w2")
+    short = written("w2", b"1")[1]
+    forged = dataclasses.replace(begun_head, mac="0" * 64)
+
+    def found(*later: ChainHead) -> list[Break]:
+        return [*verify_chains([*events, *begun], [earlier], LINKER, later_heads=lambda: later).breaks]
+
+    missing = [Break(writer="w2", sequence=2, problem="head_missing")]
+    assert problems(events, [earlier]) == []
+    assert found(begun_head) == []
+    assert found() == missing
+    assert found(short) == missing
+    assert found(forged) == missing
+    assert [*verify_chains([*events, *begun], [earlier], LINKER).breaks] == missing
+
+
+def test_an_anchor_holds_for_its_place_and_no_other() -> None:
+    events, head = chained()
+
+    assert problems(events, [head], anchors={"w1": (2, events[1].link)}) == []
+    assert problems(events, [head], anchors={"w1": (2, events[2].link)}) == ["history_missing"]
+    assert problems(events, [head], anchors={"w1": (5, events[3].link)}) == ["history_missing"]
+    assert problems(events, [head], anchors={"w9": (1, events[0].link)}) == ["history_missing"]
+    assert problems(events, [head], anchors={"w9": (0, GENESIS)}) == []
 
 
 @pytest.mark.parametrize(
-    "memory", [b'{"w-2":["x","y"]}', b'{"w-2":[[1],2]}', b'{"w-2":{}}', b"[]", b"\xff", b'{"w-2":[9,"0"]}']
+    "memory", [b"", b"{", b"[]", b"7", b"null", b'{"w1":7}', b'{"w1":[1]}', b'{"w1":null}', b"\xff"]
 )
-def test_a_head_altered_to_remember_anything_is_a_break_and_remembers_nothing(memory: bytes) -> None:
-    events, head = chain()
-    report = verify_chains(events, [replace(head, opened_after=memory)], LINKER)
-    assert [each.problem for each in report.breaks] == ["head_altered"]
+def test_a_memory_that_is_none_hides_no_other_memory(memory: bytes) -> None:
+    odd, odd_head = written("w0", b"{}", opened_after=memory)
+    later, later_head = written("w2", b"{}", opened_after=b'{"w1":[3,"%s"]}' % (b"a" * 64))
+
+    found = verify_chains([*odd, *later], [odd_head, later_head], LINKER).breaks
+
+    assert found == (Break(writer="w1", sequence=3, problem="history_missing"),)
 
 
-class Counted(str):
-    """Counts how often it is compared."""
-
-    comparisons = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        Counted.comparisons += 1
-        return str.__eq__(self, other)
+STARTED = {"kind": "started", "tenant": "acme", "run_id": "r1", "call_id": "c1", "attempt": 1, "fence": 1}
 
 
-def test_many_altered_heads_are_told_with_work_that_grows_with_their_number() -> None:
-    _, head = chain()
-    number = 300
-    heads = [replace(head, writer=Counted(f"w-{each:04}"), mac="0" * 64) for each in range(number)]
-
-    Counted.comparisons = 0
-    check = ChainCheck(heads, LINKER)
-
-    assert Counted.comparisons < 10 * number
-    assert len(check.report().breaks) >= number
+def open_attempts(*bodies: dict[str, Any] | bytes) -> int:
+    events, head = written("w1", *(body if type(body) is bytes else json.dumps(body).encode() for body in bodies))
+    report = verify_chains(events, [head], LINKER)
+    assert report.holds
+    return report.unpaired
 
 
-def test_attempts_that_are_closed_take_no_memory() -> None:
-    events, head = chain(50)
-    check = ChainCheck([head], LINKER)
-    for event in events[:-1]:
-        check.see(event)
-    assert len(check._open_attempts) == 1
-    check.see(events[-1])
-    assert check._open_attempts == {}
-    assert check.report().unpaired == 0
+@pytest.mark.parametrize("name", ["tenant", "run_id", "call_id", "attempt", "fence"])
+def test_an_attempt_is_closed_by_the_completed_event_of_the_same_attempt_alone(name: str) -> None:
+    completed = STARTED | {"kind": "completed"}
+    other = completed | {name: 2 if type(STARTED[name]) is int else "other"}
+
+    assert open_attempts(STARTED, completed) == 0
+    assert open_attempts(completed, STARTED) == 0
+    assert open_attempts(STARTED, other) == 1
+    assert open_attempts(STARTED, STARTED, completed) == 1
+    assert open_attempts(STARTED, STARTED, STARTED, completed) == 1
+    assert open_attempts(completed) == 0
 
 
-def test_a_completed_event_that_is_read_before_its_started_one_is_a_pair_all_the_same() -> None:
-    first, second = (ChainWriter(KEYS, WriterId(name), opened_after=b"{}") for name in ("w-1", "w-2"))
-    completed = first.link(AuditEvent(kind=EventKind.COMPLETED, outcome=AuditOutcome.ERROR, **COMMON))
-    started = second.link(AuditEvent(kind=EventKind.STARTED, **COMMON))
-    assert verify_chains([completed, started], [first.head(), second.head()], LINKER).unpaired == 0
-    assert verify_chains([started], [second.head()], LINKER).unpaired == 1
+@pytest.mark.parametrize("name", ["tenant", "run_id", "call_id", "attempt", "fence"])
+def test_an_attempt_named_by_a_list_is_paired_like_any_other(name: str) -> None:
+    odd = STARTED | {name: ["x"]}
+
+    assert open_attempts(odd) == 1
+    assert open_attempts(odd, odd | {"kind": "completed"}) == 0
 
 
-def test_elided_events_close_a_chain_and_only_in_their_place() -> None:
-    events, head = chain()
-    for first, last, problem in [
-        (2, 3, None),
-        (1, 3, "order_changed"),
-        (3, 3, "events_missing"),
-        (2, 1, "order_changed"),
-    ]:
-        check = ChainCheck([head], LINKER)
-        assert check.see(events[0]) is None
-        elided = ElidedEvents(writer=WriterId("w-1"), first=first, last=last, link=events[2].link)
-        assert check.pass_over(elided) == problem
-        if problem is None:
-            assert check.see(events[3]) is None
-            assert check.report().holds
-    check = ChainCheck([head], LINKER)
-    check.see(events[0])
-    check.pass_over(ElidedEvents(writer=WriterId("w-1"), first=2, last=3, link="0" * 64))
-    assert check.see(events[3]) == "event_altered"
+def test_attempts_without_run_call_or_number_are_paired_as_well() -> None:
+    bare = {"kind": "started", "tenant": "acme", "fence": 0}
+    named = bare | {"run_id": "", "call_id": ""}
 
-
-def test_elided_events_may_begin_a_chain_and_may_be_a_single_one() -> None:
-    events, head = chain()
-    check = ChainCheck([head], LINKER)
-    assert check.pass_over(ElidedEvents(writer=WriterId("w-1"), first=1, last=1, link=events[0].link)) is None
-    assert check.see(events[1]) is None
-    assert check.pass_over(ElidedEvents(writer=WriterId("w-1"), first=3, last=3, link=events[2].link)) is None
-    assert check.see(events[3]) is None
-    assert check.report().holds
-
-
-def test_a_remembered_place_within_elided_events_is_counted_and_not_missed() -> None:
-    events, head = chain(3)
-    memory = b'{"w-1":[5,"%s"]}' % events[4].link.encode()
-    later = ChainWriter(KEYS, WriterId("w-2"), opened_after=memory).head()
-
-    def passed_over(*anchor: object, within: tuple[tuple[int, int], ...]) -> tuple[int, list[str]]:
-        check = ChainCheck([head, later], LINKER, anchors={"w-1": anchor})  # type: ignore[dict-item]
-        for event in events:
-            elided = [place for place in within if place[0] <= event.sequence <= place[1]]
-            if not elided:
-                check.see(event)
-            elif event.sequence == elided[0][1]:
-                first, last = elided[0]
-                check.pass_over(ElidedEvents(writer=event.writer, first=first, last=last, link=event.link))
-        problems = [found.problem for found in check.report().breaks if found.writer == "w-1"]
-        return check.passed_over, problems
-
-    assert passed_over(2, events[1].link, within=()) == (0, [])
-    assert passed_over(2, events[1].link, within=((2, 3),)) == (1, [])
-    assert passed_over(2, events[1].link, within=((2, 3), (5, 6))) == (2, [])
-    assert passed_over(3, events[2].link, within=((2, 3),)) == (0, []), "the last link of elided events is told"
-    assert passed_over(3, "0" * 64, within=((2, 3),)) == (0, ["history_missing"])
-    assert passed_over(1, events[0].link, within=((2, 4),)) == (0, [])
-
-
-def test_heads_memories_and_anchors_note_a_place_and_nothing_else_does() -> None:
-    _, head = chain()
-    later = ChainWriter(KEYS, WriterId("w-2"), opened_after=b'{"w-0":[7,"x"]}').head()
-    check = ChainCheck([head, later], LINKER, anchors={"w-9": (3, "y")})
-
-    assert check.heads == {"w-1": head, "w-2": later}
-    places = [("w-1", 4), ("w-0", 7), ("w-9", 3), ("w-1", 3), ("w-0", 4), ("w-9", 7)]
-    assert [check.is_noted(*place) for place in places] == [True, True, True, False, False, False]
-
-
-def test_what_says_nothing_sound_is_about_no_operation_and_from_before_all_times() -> None:
-    for body in (b"", b"[]", b'{"operation":1,"at":2}', b"null"):
-        event = ChainedEvent(writer=WriterId("w"), sequence=3, body=body, link="", key_id="")
-        assert (operation_of(event), place_in_time(event)) == (None, ("", "w", 3))
+    assert open_attempts(bare, bare | {"kind": "completed"}) == 0
+    assert open_attempts(bare, named | {"kind": "completed"}) == 0
+    assert open_attempts(bare) == 1
+    for name in ("None", "False", "0", "XX"):  # what has none is not what has one of such a name
+        assert open_attempts(bare, bare | {"kind": "completed", "run_id": name}) == 1
+        assert open_attempts(bare, bare | {"kind": "completed", "call_id": name}) == 1
 
 
 @pytest.mark.parametrize(
-    "anchors",
+    "body",
     [
-        7,
-        [],
-        {"w": None},
-        {"w": (1,)},
-        {"w": [1, "x"]},
-        {"w": (1, "x", 2)},
-        {"w": (-1, "x")},
-        {"w": (True, "x")},
-        {"w": (1.0, "x")},
-        {"w": (1, b"x")},
-        {7: (1, "x")},
-        {"w": (1, "x"), "v": (1, 2)},
+        b"{",
+        b"\xff",
+        b"[]",
+        b"7",
+        b"null",
+        b"{}",
+        STARTED | {"kind": "approval_asked"},
+        STARTED | {"kind": 7},
+        STARTED | {"kind": ["started"]},
+        STARTED | {"kind": {}},
+        {name: value for name, value in STARTED.items() if name != "tenant"},
+        {name: value for name, value in STARTED.items() if name != "fence"},
     ],
 )
-def test_anchors_of_another_form_are_misuse_and_not_a_break(anchors: object) -> None:
-    assert sound_anchors({"w": (0, "x"), "v": (7, "y")}) == {"w": (0, "x"), "v": (7, "y")}
-    with pytest.raises(MisuseError):
-        sound_anchors(anchors)  # type: ignore[arg-type]
+def test_a_body_that_tells_of_no_attempt_opens_none(body: dict[str, Any] | bytes) -> None:
+    assert open_attempts(body) == 0
+    assert open_attempts(body, STARTED) == 1

@@ -20,7 +20,7 @@ from placet.errors import ContractError, InvalidArguments
 from placet.model.identifiers import CallId, RunId
 from placet.model.principal import Principal
 from placet.rules import operations
-from placet.rules.decoding import write_integer
+from placet.rules.integers import write_integer
 
 WRITE: dict[str, Any] = {"effect": "write", "risk": "medium", "permission": "p"}
 AGENT = Principal.agent("a", tenant="acme")

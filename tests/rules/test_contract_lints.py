@@ -50,6 +50,14 @@ def test_a_long_server_name_is_cut_in_its_refusal() -> None:
     assert f"the argument {'tenant' + '_' * 74!r} is the server's" in str(caught.value)
 
 
+def test_a_long_pattern_for_a_server_name_is_cut_in_its_refusal() -> None:
+    pattern = "^tenant" + "(?:tenant)?" * 9 + "$"
+    with pytest.raises(ContractError) as caught:
+        placet.tool_from_schema(handle, arguments={"patternProperties": {pattern: {"type": "string"}}}, **WRITE)
+
+    assert f"the arguments named by {repr(pattern)[:80]} are the server's to say" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "name",
     ["xx_tenant", "tenants", "tenant_idx", "my_tenant", "approval", "key", "context", "call", "x", "idempotency"],

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 import placet
 from placet import Breaker, Isolation, Remote, Repair, RetryPolicy, Tool
 from placet.errors import ContractError
+from placet.model.contract import KeyTemplate
 from placet.rules.contracts import contract_digest
 
 WRITE: dict[str, Any] = {"effect": "write", "risk": "medium", "permission": "p", "name": "act"}
@@ -105,6 +107,19 @@ def why(function: Callable[..., Any] = plain, **options: Any) -> str:
         ({"remote": Remote(co_commits=True), "effect": "read"}, "remote.co_commits is for writes"),
         ({"remote": Remote(co_commits=True), "effect": "sensitive_read"}, "remote.co_commits is for writes"),
         ({"remote": changed(Remote(), co_commits=1)}, "remote.co_commits is True or False"),
+        ({"remote": changed(Remote(), honours_key=1)}, "remote.honours_key and remote.refuses_late are True or False"),
+        ({"remote": changed(Remote(), refuses_late=1)}, "remote.honours_key and remote.refuses_late are True or False"),
+        (
+            {"allowed_tenants": "acme"},
+            "allowed_tenants is a sequence of tenants, each a text of 1 to 128 characters",
+        ),
+        ({"retention_seconds": 86_399.0}, "retention_seconds is a finite number of seconds, of one day or more"),
+        ({"retention_seconds": "1"}, "retention_seconds is a finite number of seconds, of one day or more"),
+        ({"description": "\ud800"}, "description is text"),
+        (
+            {"repair": ("code_fence",), "risk": "high"},
+            "at risk high or critical nothing is repaired; what was proposed is run or refused",
+        ),
         ({"repair": "code_fence"}, "repair is a sequence of kinds, not one text"),
         ({"redact": "x"}, "redact is a sequence of names, not one text"),
         ({"redact": (1,)}, "redact is a sequence of names, not one text"),
@@ -206,6 +221,16 @@ def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> Non
         ({}, "max_result_bytes", 65_536),
         ({}, "version", "1"),
         ({"generic_executor": "known"}, "generic_executor_reason", "known"),
+        ({"effect": "irreversible"}, "effect_class", placet.EffectClass.IRREVERSIBLE),
+        ({"risk": "critical"}, "risk", placet.Risk.CRITICAL),
+        ({"risk": None, "effect": "read"}, "risk", placet.Risk.LOW),
+        ({"approval": "always"}, "approval", placet.ApprovalMode.ALWAYS),
+        ({"text": "free"}, "text_rule", placet.TextRule.FREE),
+        ({"operation_key": "k:{y}{x}"}, "operation_key", KeyTemplate(text="k:{y}{x}", fields=("y", "x"))),
+        ({"resource": "r:{x}"}, "resource", KeyTemplate(text="r:{x}", fields=("x",))),
+        ({}, "retention_seconds", None),
+        ({"retention_seconds": 86_400}, "retention_seconds", 86_400.0),
+        ({"repair": ["code_fence"], "risk": "low"}, "repair", frozenset({Repair.CODE_FENCE})),
     ],
 )
 def test_an_option_at_its_bounds_and_by_itself_is_in_the_contract(
@@ -317,3 +342,9 @@ def test_a_handler_in_a_process_of_its_own_cannot_co_commit() -> None:
 def test_remote_says_whether_it_co_commits_as_a_truth_value(value: Any) -> None:
     with pytest.raises(placet.errors.MisuseError, match=r"^Remote's co_commits is True or False\.$"):
         Remote(co_commits=value)
+
+
+def test_a_promise_that_cannot_be_written_down_is_refused() -> None:
+    def act(x: Annotated[str, Field(description="\ud800")]) -> str: ...
+
+    assert why(act) == "its contract has no canonical form (lone surrogate)"

@@ -68,9 +68,11 @@ def test_fields_never_run_into_each_other() -> None:
 
 def test_types_and_kinds_do_not_meet() -> None:
     number = contract(operation_key="k:{amount}")
-    keys = [key(number, {"amount": value}) for value in (1, "1", True, "true")]
+    values = {"1": 1, '"1"': "1", "true": True, "false": False, '"true"': "true", r'"\u00e4\""': 'ä"'}
 
-    assert len(set(keys)) == 4
+    assert {written: key(number, {"amount": value}) for written, value in values.items()} == {
+        written: f'["business","k:{{amount}}",{written}]' for written in values
+    }
     assert key(contract(), run="agent", call="k") != key(contract(), caller="k")
 
 

@@ -191,6 +191,19 @@ def test_the_engines_requirement_is_the_one_a_contract_asks_with() -> None:
     assert decision == Ask(reasons=("b", "contract_always_asks"), policy_version=VERSION, requirement=requirement)
 
 
+@pytest.mark.parametrize(("approval", "kind", "reasons"), [("by_policy", Allow, ()), ("never", Allow, ()),
+                                                       ("always", Ask, ("contract_always_asks",))])  # fmt: skip
+def test_a_contracts_own_word_keeps_the_requirement_it_is_given(
+    approval: str, kind: type[Allow | Ask], reasons: tuple[str, ...]
+) -> None:
+    requirement = Requirement(kind=RequirementKind.CONFIRM, lifetime_seconds=7.0)
+    word = policy.contract_word(
+        contract(approval=approval), principal("admin"), requirement=requirement, version=VERSION
+    )
+
+    assert word == kind(reasons=reasons, policy_version=VERSION, requirement=requirement)
+
+
 @pytest.mark.req("H008")
 def test_a_tenant_outside_the_contracts_list_is_denied() -> None:
     limited = contract(allowed_tenants=("globex",))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 import pytest
@@ -12,10 +13,18 @@ from placet.errors import MisuseError
 from placet.model.approval import Approval, ApprovalDecision, ApprovalState
 from placet.model.audit import ChainedEvent
 from placet.model.effect import Effect, EffectState
-from placet.model.identifiers import OwnerId, WriterId
+from placet.model.identifiers import ApprovalId, Digest, OwnerId, WriterId
 from placet.model.ledger import Claimed
 from placet.model.retention import Grave, Retention, held_tenants, is_hold_scope, tenant_hold
-from placet.rules.retention import buried, cut_length, is_held, mark_binding, may_be_forgotten
+from placet.rules.retention import (
+    HOLD_SCOPE,
+    PURGE_SCOPE,
+    buried,
+    cut_length,
+    is_held,
+    mark_binding,
+    may_be_forgotten,
+)
 from placet.rules.transitions import apply_claim
 from placet.testing.conformance import A_MAC, ANOTHER_MAC, a_claim, a_question, an_answer
 
@@ -133,6 +142,72 @@ def test_only_what_is_finished_is_buried_and_only_once(state: EffectState) -> No
         assert (rest.token, rest.fence, rest.fingerprint) == (effect.token, effect.fence, effect.fingerprint)
 
 
+KEPT = (
+    *("tenant", "operation_key", "fingerprint", "tool", "argument_digest", "run_id", "call_id", "subject"),
+    *("state", "fence", "attempts", "attempt", "token", "arrival_bound_seconds", "ends_by_itself", "probes"),
+    *("result_digest", "reason", "created_at", "updated_at"),
+)
+"""What names it, what a lost answer is found again by, and what its next dispatch goes on counting from."""
+
+
+def a_full_row() -> Effect:
+    """A row with something to forget in every field that may be empty."""
+    return replace(
+        a_finished_effect(EffectState.RECONCILED_COMMITTED),
+        approval_id=ApprovalId("apr-1"),
+        attempt_ended_at=NOW - TICK,
+        probe_after=NOW + TICK,
+        probes=2,
+        sealed_result=b"sealed result",
+        result_digest=Digest("d" * 64),
+        external_reference="order 4711",
+        reason="found by its probe",
+        created_at=NOW - timedelta(days=3),
+        updated_at=NOW - timedelta(days=2),
+    )
+
+
+def test_of_a_buried_row_its_name_and_its_end_are_left_and_nothing_else() -> None:
+    row = a_full_row()
+    rest = buried(row, its_grave(row))
+
+    assert rest is not None
+    assert {name: getattr(rest, name) for name in KEPT} == {name: getattr(row, name) for name in KEPT}
+    assert {field.name: getattr(rest, field.name) for field in fields(Effect) if field.name not in KEPT} == {
+        "owner": "",
+        "tool_version": "",
+        "contract_digest": "",
+        "policy_version": "",
+        "decision": "",
+        "approval_id": None,
+        "lease_until": row.updated_at,
+        "send_by": row.updated_at,
+        "attempt_ended_at": None,
+        "probe_after": None,
+        "sealed_arguments": b"mark",
+        "sealed_result": None,
+        "external_reference": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [{"state": EffectState.COMMITTED}, {"fence": 2}, {"updated_at": NOW}],
+    ids=", ".join,
+)
+def test_a_row_that_has_moved_since_it_was_seen_is_not_buried(seen: dict[str, Any]) -> None:
+    row = a_full_row()
+
+    assert buried(row, replace(its_grave(row), **seen)) is None
+
+
+def test_a_mark_is_bound_to_this_form_so_that_old_marks_still_open() -> None:
+    effect = a_finished_effect()
+
+    assert mark_binding(effect, "d" * 64) == b'[1,"purged","acme","key-1","committed","' + b"d" * 64 + b'"]'
+    assert mark_binding(its_grave(effect), None) == b'[1,"purged","acme","key-1","committed",null]'
+
+
 def test_a_mark_is_of_one_row_in_one_state_with_one_result() -> None:
     effect = a_finished_effect()
     bindings = {
@@ -144,6 +219,10 @@ def test_a_mark_is_of_one_row_in_one_state_with_one_result() -> None:
     }
     assert len(bindings) == 5
     assert mark_binding(replace(effect, owner=OwnerId("")), "d" * 64) in bindings, "burying changes nothing of it"
+
+
+def test_the_leaves_are_these_scopes_for_they_stand_in_peoples_sign_ins() -> None:
+    assert (PURGE_SCOPE, HOLD_SCOPE) == ("ops.purge", "ops.hold")
 
 
 def test_a_hold_is_of_everything_or_of_one_tenant_by_its_exact_name() -> None:

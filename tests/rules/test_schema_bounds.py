@@ -125,7 +125,7 @@ def test_each_way_to_shared_constants_counts() -> None:
         of_member({}, arguments=arguments)
 
 
-@pytest.mark.case("A18")
+@pytest.mark.case("A12")
 @pytest.mark.parametrize(
     ("constants", "accepted", "refused"),
     [

@@ -9,7 +9,7 @@ import pytest
 from placet.errors import ContractError
 from placet.rules.contracts.schema_bounds import MAX_IN_PLACE_DEPTH, refuse_costly
 from placet.rules.contracts.schema_closing import closed
-from placet.rules.contracts.schema_graph import Node, constants_of, kinds_of, open_path
+from placet.rules.contracts.schema_graph import Node, constants_of, kinds_of, open_path, reachable, shown_place
 from placet.rules.contracts.schema_reading import read_graph
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -81,7 +81,9 @@ def test_what_says_no_more_than_true_is_anything(schema: Any) -> None:
         {"anyOf": [BUT_TEXT, TEXT | {"not": {"const": "a"}}]},
         {"anyOf": [BUT_TEXT, TEXT | {"allOf": [{"minLength": 1}]}]},
         {"anyOf": [BUT_TEXT, TEXT | {"$ref": "#/$defs/long"}]},
-        {"anyOf": [{"type": "string"}, {"type": ["array", "boolean", "null", "object"], "properties": {}}]},
+        {"anyOf": [TEXT, BUT_TEXT | {"properties": {}}]},
+        {"anyOf": [TEXT, BUT_TEXT | {"items": True}]},
+        {"allOf": [{}, {"minLength": 1}]},
         {"anyOf": [BUT_TEXT, {"enum": ["a"]}]},
         {"anyOf": [False]},
         {"$ref": "#/$defs/text"},
@@ -90,7 +92,7 @@ def test_what_says_no_more_than_true_is_anything(schema: Any) -> None:
     ],
 )
 def test_whatever_else_is_not_plainly_anything(schema: Any) -> None:
-    assert not node(schema).is_anything()
+    assert node(schema).is_anything() is False
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,9 @@ def test_nothing_is_false_and_what_denies_anything(schema: Any, is_nothing: bool
         ({"const": None}, {"null"}),
         ({"enum": [True, 1, 1.5, "a", [], {}]}, set(ALL) - {"null"}),
         ({"type": ["string", "null"], "enum": ["a", 1]}, {"string"}),
+        ({"const": 1.5}, {"integer", "number"}),
         ({"type": ["string", "null"], "$ref": "#/$defs/text"}, {"string"}),
+        ({"type": ["null", "array"], "$ref": "#/$defs/text"}, set()),
         ({"type": ["string", "null"], "allOf": [TEXT]}, {"string"}),
         ({"anyOf": [TEXT, {"type": "null"}]}, {"string", "null"}),
         ({"type": ["null"], "anyOf": [TEXT, {"type": "null"}]}, {"null"}),
@@ -136,6 +140,68 @@ def test_types_and_constants_together_say_which_values_there_may_be(schema: Any,
 )
 def test_constants_are_told_one_by_one(schema: Any, constants: list[Any] | None) -> None:
     assert constants_of(node(schema)) == constants
+
+
+# ---------------------------------------------------------------- neighbours
+
+EVERYTHING: dict[str, Any] = {
+    "$ref": "#/$defs/text",
+    "allOf": [{}],
+    "anyOf": [{}, {}],
+    "oneOf": [{}],
+    "not": {},
+    "if": {},
+    "then": {},
+    "else": {},
+    "dependentSchemas": {"a": {}},
+    "items": {},
+    "contains": {},
+    "additionalProperties": {},
+    "propertyNames": {},
+    "unevaluatedItems": {},
+    "unevaluatedProperties": {},
+    "prefixItems": [{}, {}],
+    "properties": {"a": {}, "b": {}},
+    "patternProperties": {"^a": {}},
+}
+IN_PLACE = [
+    ("$ref", "/$defs/text"), ("allOf", "/allOf/0"), ("anyOf", "/anyOf/0"), ("anyOf", "/anyOf/1"), ("oneOf", "/oneOf/0"),
+    ("not", "/not"), ("if", "/if"), ("then", "/then"), ("else", "/else"), ("dependentSchemas", "/dependentSchemas/a"),
+]  # fmt: skip
+CHILDREN = [
+    "/items", "/contains", "/additionalProperties", "/propertyNames", "/unevaluatedItems", "/unevaluatedProperties",
+    "/prefixItems/0", "/prefixItems/1", "/properties/a", "/properties/b", "/patternProperties/^a",
+]  # fmt: skip
+
+
+def test_what_is_held_against_a_value_and_what_against_its_parts_are_told_apart() -> None:
+    root = read_graph({**EVERYTHING, "$defs": DEFINITIONS}, refusal)
+
+    assert [(keyword, child.pointer) for keyword, child in root.in_place()] == IN_PLACE
+    assert [child.pointer for child in root.children()] == CHILDREN
+    assert list(node({}).in_place()) == list(node(True).children()) == []
+
+
+def test_every_part_that_validation_can_come_to_is_reached_once() -> None:
+    root = read_graph({**EVERYTHING, "$defs": DEFINITIONS, "not": {"$ref": "#"}}, refusal)
+    found = [each.pointer for each in reachable(root)]
+
+    assert found[0] == ""
+    assert sorted(found) == sorted(["", *(place for _, place in IN_PLACE), *CHILDREN])
+
+
+@pytest.mark.parametrize(
+    ("pointer", "shown"),
+    [
+        ("", "/"),
+        ("/a~1b/~0", "/a~1b/~0"),
+        ("/é\n", r"/\xe9\n"),
+        ("/" + "a" * 127, "/" + "a" * 127),
+        ("/" + "a" * 128, "/" + "a" * 124 + "..."),
+    ],
+)
+def test_a_place_is_shown_in_128_printable_characters(pointer: str, shown: str) -> None:
+    assert shown_place(pointer) == shown
 
 
 @pytest.mark.parametrize(

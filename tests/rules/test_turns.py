@@ -66,7 +66,15 @@ def test_the_providers_id_names_no_call(read: Any, response: Any, call: Any, lab
 
 @pytest.mark.parametrize(("read", "response", "call"), READERS)
 def test_the_same_answer_under_the_same_number_is_the_same_turn(read: Any, response: Any, call: Any) -> None:
-    assert read(response(call()), turn=4).proposals == read(response(call()), turn=4).proposals
+    assert read(response(call()), turn=4) == read(response(call()), turn=4)
+    assert read(response(call()), turn=4) != read(response(call()), turn=5)
+
+
+@pytest.mark.parametrize(("read", "response", "call"), READERS[:2])
+def test_a_turn_is_a_value_that_can_be_remembered_where_its_arguments_are_text(
+    read: Any, response: Any, call: Any
+) -> None:
+    assert {read(response(call()), turn=4), read(response(call()), turn=4)} == {read(response(call()), turn=4)}
 
 
 @pytest.mark.case("A17")
@@ -132,7 +140,7 @@ def test_absent_arguments_are_none_too() -> None:
 
 
 @pytest.mark.case("A05")
-@pytest.mark.parametrize("value", [None, "null", "{", "\u00a0", [], 0, False])
+@pytest.mark.parametrize("value", [None, "null", "{", "X", "\u00a0", [], 0, False])
 def test_nothing_else_becomes_an_empty_object(value: object) -> None:
     assert openai_turn(chat(chat_call(arguments=value)), turn=0).proposals[0].arguments == value
     assert openai_responses_turn(responses(responses_call(arguments=value)), turn=0).proposals[0].arguments == value
@@ -150,7 +158,10 @@ def test_a_call_that_is_no_function_is_proposed_under_its_kind_without_arguments
     assert (second.tool, second.arguments) == ("local_shell_call", None)
 
 
-@pytest.mark.parametrize("kind", ["web_search_call", "file_search_call", "mcp_call", "reasoning", "message", 7, None])
+RUN_BY_PROVIDER = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
+
+
+@pytest.mark.parametrize("kind", [*(f"{name}_call" for name in RUN_BY_PROVIDER), "reasoning", "message", 7, None])
 def test_what_the_provider_runs_or_says_is_no_proposal(kind: object) -> None:
     assert openai_responses_turn(responses({"type": kind, "status": "incomplete"}), turn=0).proposals == ()
     assert anthropic_turn(messages({"type": kind}), turn=0).proposals == ()
@@ -160,6 +171,26 @@ def test_a_namespace_is_part_of_the_name() -> None:
     (proposal,) = openai_responses_turn(responses(responses_call(namespace="crm")), turn=0).proposals
 
     assert proposal.tool == "crm.look"
+
+
+@pytest.mark.parametrize("name", [None, 7, ["look"]])
+def test_a_name_that_is_no_text_is_never_made_into_one_by_its_namespace(name: object) -> None:
+    (proposal,) = openai_responses_turn(responses(responses_call(name=name, namespace="crm")), turn=0).proposals
+
+    assert proposal.tool is name
+
+
+@pytest.mark.parametrize(
+    ("read", "response"),
+    [
+        (openai_turn, {"choices": [{"message": {}}]}),
+        (openai_turn, {"choices": [{"message": {"tool_calls": None}}]}),
+        (openai_responses_turn, {}),
+        (anthropic_turn, {"content": None}),
+    ],
+)
+def test_a_list_that_is_absent_holds_no_calls(read: Any, response: dict[str, Any]) -> None:
+    assert (read(response, turn=0).proposals, read(response, turn=0).is_truncated) == ((), False)
 
 
 def test_several_choices_are_alternatives_and_make_no_turn() -> None:

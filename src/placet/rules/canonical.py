@@ -25,7 +25,8 @@ import orjson
 
 from placet.errors import InvalidArguments, MisuseError
 from placet.model.json import JsonValue
-from placet.rules.decoding import LARGEST_SAFE_INTEGER, LONE_SURROGATE, write_integer
+from placet.rules.decoding import LONE_SURROGATE
+from placet.rules.integers import LARGEST_SAFE_INTEGER, write_integer
 
 CANONICAL_VERSION: Final = "placet-c14n-1"
 MAX_DEPTH: Final = 256

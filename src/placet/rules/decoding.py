@@ -1,8 +1,8 @@
-"""Untrusted bytes, or an untrusted Python mapping, to one JSON object with a single meaning.
+"""Untrusted text to one JSON object with a single meaning.
 
-    mapping ── encode_foreign ──┐
-                                ├── bytes ── decode_object ── JsonObject
-    wire text ──────────────────┘
+    mapping ── encoding.encode_foreign ──┐
+                                         ├── bytes ── decode_object ── JsonObject
+    wire text ───────────────────────────┘
 
 There is one parser, so nobody downstream can read the same text differently. It runs with hooks that
 accept only what is unremarkable; anything else (a repeated member, a large number, an escape that may
@@ -11,7 +11,6 @@ closer look alone decides and names the place.
 
 Invariants:
     Every refusal is `InvalidArguments` with a fixed reason and no cause; nothing foreign escapes.
-    No method of a foreign object runs: types are compared by identity, keys are never hashed.
     Depth is counted before parsing, so no interpreter's recursion limit decides what is accepted.
 
 Source: DESIGN section 6; CASES A01 to A10, A18; REQUIREMENTS B011 to B018, B074 to B084.
@@ -21,23 +20,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate
-from math import isfinite
-from typing import Any, Final, cast
-
-import orjson
+from typing import Final, cast
 
 from placet.errors import ConfigurationError, InvalidArguments
 from placet.model.json import JsonObject, JsonValue
+from placet.rules.integers import LARGEST_SAFE_INTEGER, LONGEST_INTEGER_DIGITS, read_integer
 
-LARGEST_SAFE_INTEGER: Final = 2**53 - 1
 LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 MAX_POINTER_CHARACTERS: Final = 128
 # Far from any interpreter's recursion limit, at up to three frames a level.
 _DEEPEST_LIMIT: Final = 64
-_LONGEST_INTEGER_DIGITS: Final = 4_300
 
 Path = tuple[str, ...]
 
@@ -63,7 +58,7 @@ class DecodingLimits:
     def __post_init__(self) -> None:
         if any(type(value) is not int or value < 1 for value in (getattr(self, field.name) for field in fields(self))):
             raise ConfigurationError("Every decoding limit is a whole number of at least 1.")
-        if self.max_depth > _DEEPEST_LIMIT or self.max_number_digits > _LONGEST_INTEGER_DIGITS:
+        if self.max_depth > _DEEPEST_LIMIT or self.max_number_digits > LONGEST_INTEGER_DIGITS:
             raise ConfigurationError("max_depth is at most 64 and max_number_digits at most 4300.")
 
 
@@ -90,20 +85,6 @@ def decode_object(
     return _parse_closely(document, limits, wide) if value is None else value
 
 
-def encode_foreign(value: object, *, limits: DecodingLimits = DEFAULT_LIMITS) -> bytes:
-    """Write the mapping an SDK handed over as JSON, for `decode_object` to judge.
-
-    Only exact built-in dict, list, str, int, float, bool and None pass. Member order is kept, integers
-    are exact at any size up to `max_number_digits`, and the caller's objects are only read.
-
-    Raises:
-        InvalidArguments: reasons unsupported_value, not_an_object, cycle, too_deep, too_many_members,
-            string_too_long, number_too_large, lone_surrogate, too_long.
-    """
-    encoded = _encode_plain(value, limits)
-    return _encode_closely(value, limits) if encoded is None else encoded
-
-
 def wide_path_matches(path: Sequence[str], wide: Collection[Path]) -> bool:
     """Whether a place in the document is declared wide. Array indices are written in decimal."""
     return any(
@@ -122,46 +103,6 @@ def json_pointer(path: Sequence[str]) -> str:
         for name in path
     )
     return pointer if len(pointer) <= MAX_POINTER_CHARACTERS else pointer[: MAX_POINTER_CHARACTERS - 3] + "..."
-
-
-# --- integers of any length ---------------------------------------------------------------------
-# int() and str() refuse long integers at a limit that the environment can lower to 640 digits
-# (PYTHONINTMAXSTRDIGITS). Working in shorter groups makes the answer the same in every process.
-
-_GROUP_DIGITS: Final = 600
-_GROUP: Final = 10**_GROUP_DIGITS
-_FIRST_TOO_LONG: Final = 10**_LONGEST_INTEGER_DIGITS
-
-
-def read_integer(literal: str) -> int:
-    """Read a JSON integer literal exactly, whatever its length."""
-    if len(literal) <= _GROUP_DIGITS:
-        return int(literal)
-    digits = literal.removeprefix("-")
-    total = 0
-    for start in range(0, len(digits), _GROUP_DIGITS):
-        group = digits[start : start + _GROUP_DIGITS]
-        total = total * 10 ** len(group) + int(group)
-    return -total if literal.startswith("-") else total
-
-
-def write_integer(number: int) -> str:
-    """Write an integer exactly, in decimal.
-
-    Raises:
-        InvalidArguments: number_too_large: more than 4,300 digits.
-    """
-    if -_GROUP < number < _GROUP:
-        return str(number)
-    if not -_FIRST_TOO_LONG < number < _FIRST_TOO_LONG:
-        raise InvalidArguments("number_too_large")
-    groups: list[str] = []
-    rest = abs(number)
-    while rest:
-        rest, group = divmod(rest, _GROUP)
-        groups.append(str(group).zfill(_GROUP_DIGITS))
-    digits = "".join(reversed(groups)).lstrip("0")
-    return "-" + digits if number < 0 else digits
 
 
 # --- before parsing -----------------------------------------------------------------------------
@@ -384,168 +325,3 @@ class _Inspection:
         if not -LARGEST_SAFE_INTEGER <= number <= LARGEST_SAFE_INTEGER:
             raise InvalidArguments("number_too_large", path=json_pointer(path))
         return number
-
-
-# --- Python-side mappings -----------------------------------------------------------------------
-
-
-def _encode_plain(root: object, limits: DecodingLimits) -> bytes | None:
-    """The root written by orjson, if nothing in it is remarkable.
-
-    A cycle has no bottom, so it ends at the depth or member limit and is left to the closer look.
-    """
-    if type(root) is not dict:
-        return None
-    try:
-        if not _is_plain(root, limits):
-            return None
-        encoded = orjson.dumps(root)
-    except (TypeError, RuntimeError):  # a lone surrogate; a dict that another thread is changing
-        return None
-    return encoded if len(encoded) <= limits.max_bytes else None
-
-
-def _is_plain(root: dict[Any, Any], limits: DecodingLimits) -> bool:
-    longest = limits.max_string_characters
-    members_left = limits.max_members
-    characters_left = limits.max_bytes
-    level: list[Any] = [root]
-    for _ in range(limits.max_depth):
-        below: list[Any] = []
-        for node in level:
-            kind = type(node)
-            if kind is str:
-                if len(node) > longest:
-                    return False
-                characters_left -= len(node)
-            elif kind is bool or node is None:
-                pass
-            elif kind is int:
-                if not -LARGEST_SAFE_INTEGER <= node <= LARGEST_SAFE_INTEGER:
-                    return False
-            elif kind is dict:
-                members_left -= len(node)
-                if members_left < 0:
-                    return False
-                for name in node:
-                    if type(name) is not str or len(name) > longest:
-                        return False
-                    characters_left -= len(name)
-                below.extend(node.values())
-            elif kind is list:
-                members_left -= len(node)
-                if members_left < 0:
-                    return False
-                below.extend(node)
-            elif kind is not float or not isfinite(node):
-                return False
-        if characters_left < 0:
-            return False
-        if not below:
-            return True
-        level = below
-    return False
-
-
-def _encode_closely(root: object, limits: DecodingLimits) -> bytes:
-    writer = _ForeignWriter(limits)
-    kind = type(root)
-    if kind is list or kind is str or kind is int or kind is float or kind is bool or root is None:
-        raise InvalidArguments("not_an_object")
-    try:
-        writer.write(root, ())
-    except RecursionError:
-        unfinished = "too_deep"
-    except RuntimeError:
-        unfinished = "unsupported_value"
-    else:
-        return writer.encoded()
-    # Outside the handlers, so that the refusal carries no context.
-    raise InvalidArguments(unfinished)
-
-
-class _ForeignWriter:
-    """Writes one foreign value, depth first, and knows what it has spent and where it is."""
-
-    __slots__ = ("_ancestors", "_limits", "_members", "_pieces", "_size")
-
-    def __init__(self, limits: DecodingLimits) -> None:
-        self._limits = limits
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._members = 0
-        self._ancestors: set[int] = set()
-
-    def encoded(self) -> bytes:
-        return b"".join(self._pieces)
-
-    def write(self, node: Any, path: Path) -> None:
-        kind = type(node)
-        if kind is str:
-            self._add(self._string(node, path), path)
-        elif kind is bool:
-            self._add(b"true" if node is True else b"false", path)
-        elif node is None:
-            self._add(b"null", path)
-        elif kind is int:
-            self._add(self._integer(node, path), path)
-        elif kind is float and isfinite(node):
-            self._add(float.__repr__(node).encode(), path)
-        elif kind is dict:
-            self._container(node, path, self._write_members)
-        elif kind is list:
-            self._container(node, path, self._write_items)
-        else:
-            raise InvalidArguments("unsupported_value", path=json_pointer(path))
-
-    def _container(self, node: Any, path: Path, write_content: Callable[[Any, Path], None]) -> None:
-        identity = id(node)
-        if identity in self._ancestors:
-            raise InvalidArguments("cycle", path=json_pointer(path))
-        if len(self._ancestors) >= self._limits.max_depth:
-            raise InvalidArguments("too_deep", path=json_pointer(path))
-        self._members += len(node)
-        if self._members > self._limits.max_members:
-            raise InvalidArguments("too_many_members", path=json_pointer(path))
-        self._ancestors.add(identity)
-        write_content(node, path)
-        self._ancestors.discard(identity)
-
-    def _write_members(self, node: dict[Any, Any], path: Path) -> None:
-        separator = b"{"
-        for name, member in tuple(node.items()):
-            if type(name) is not str:
-                raise InvalidArguments("unsupported_value", path=json_pointer(path))
-            here = (*path, name)
-            self._add(separator + self._string(name, here) + b":", here)
-            self.write(member, here)
-            separator = b","
-        self._add(b"}" if separator == b"," else b"{}", path)
-
-    def _write_items(self, node: list[Any], path: Path) -> None:
-        separator = b"["
-        for index, item in enumerate(tuple(node)):
-            here = (*path, str(index))
-            self._add(separator, here)
-            self.write(item, here)
-            separator = b","
-        self._add(b"]" if separator == b"," else b"[]", path)
-
-    def _string(self, text: str, path: Path) -> bytes:
-        if len(text) > self._limits.max_string_characters:
-            raise InvalidArguments("string_too_long", path=json_pointer(path))
-        if not text.isascii() and LONE_SURROGATE.search(text):
-            raise InvalidArguments("lone_surrogate", path=json_pointer(path))
-        return orjson.dumps(text)
-
-    def _integer(self, number: int, path: Path) -> bytes:
-        first_too_long = 10**self._limits.max_number_digits
-        if not -first_too_long < number < first_too_long:
-            raise InvalidArguments("number_too_large", path=json_pointer(path))
-        return write_integer(number).encode()
-
-    def _add(self, piece: bytes, path: Path) -> None:
-        self._size += len(piece)
-        if self._size > self._limits.max_bytes:
-            raise InvalidArguments("too_long", path=json_pointer(path))
-        self._pieces.append(piece)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from json.encoder import encode_basestring_ascii
 
 from placet.errors import InvalidArguments
 from placet.model.contract import Contract, KeyTemplate
@@ -15,7 +14,7 @@ from placet.model.identifiers import CallId, Digest, OperationKey, RunId
 from placet.model.json import JsonObject
 from placet.model.principal import DEFAULT_ENVIRONMENT, Principal
 from placet.rules.canonical import sha256_hex
-from placet.rules.decoding import write_integer
+from placet.rules.integers import write_integer
 
 MAX_KEY_CHARACTERS = 200
 
@@ -105,8 +104,6 @@ _ascii_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def _field_text(field: str | int) -> str:
     """An integer exactly, however few digits this interpreter is told to write."""
-    if type(field) is str:
-        return encode_basestring_ascii(field)
     return write_integer(field) if type(field) is int else _ascii_json(field)
 
 

@@ -160,10 +160,11 @@ def risk_for(role: Role, risk: Risk, effect_class: EffectClass) -> Risk:
 @cache  # every set of roles, risk and effect class there can be: some hundred entries
 def _look_up(roles: frozenset[Role], risk: Risk, effect_class: EffectClass) -> tuple[str, str]:
     """The mildest word of the table for any of the roles, and the reason to give for it."""
-    cells = [(MATRIX[role][risk_for(role, risk, effect_class)], role) for role in roles]
-    if not cells:
+    words = {role: MATRIX[role][risk_for(role, risk, effect_class)] for role in roles}
+    if not words:
         return DENY, "no_role"
-    word, role = min(cells, key=lambda cell: (_MILDEST_FIRST.index(cell[0]), cell[1]))
+    word = min(words.values(), key=_MILDEST_FIRST.index)
+    role = min(role for role, its_word in words.items() if its_word == word)
     return word, f"matrix_{role.value}_{risk_for(role, risk, effect_class).value}"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Risk
 from placet.model.decision import Deny
 from placet.model.principal import Principal
+from placet.rules.field_names import STANDARD_KEYS, KeyKind
 from placet.rules.policy import Matrix
-from placet.rules.redaction import STANDARD_KEYS, KeyKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from placet.errors import InvalidArguments
 from placet.model.contract import Contract, Repair
 from placet.model.json import JsonObject, JsonValue
 from placet.rules.declared import Declared
-from placet.rules.decoding import DecodingLimits, Path, decode_object, encode_foreign, wide_path_matches
+from placet.rules.decoding import DecodingLimits, Path, decode_object, wide_path_matches
+from placet.rules.encoding import encode_foreign
 
 _WHITESPACE: Final = " \t\n\r"
 _FENCE: Final = "```"

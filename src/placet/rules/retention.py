@@ -17,9 +17,8 @@ from placet.model.audit import ChainedEvent
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import Digest, OwnerId, PolicyVersion
 from placet.model.retention import ALL_SCOPE, Grave, held_tenants
-from placet.rules.audit import place_in_time
+from placet.rules.audit import place_in_time, tenant_of
 from placet.rules.canonical import canonical_bytes
-from placet.rules.exports import tenant_of
 
 PURGE_SCOPE = "ops.purge"
 """Lets a person forget what is old, of every tenant of the store."""

@@ -35,8 +35,7 @@ def leave_to_resume(person: Principal, scope: StopScope) -> StopLeave | None:
 
 def may_lift(person: Principal, scope: StopScope, given_with: StopLeave) -> bool:
     """Whether the person may lift a stop that was given with this leave."""
-    leave = leave_to_resume(person, scope)
-    return leave is StopLeave.DEPLOYMENT or (leave is not None and leave is given_with)
+    return leave_to_resume(person, scope) in (StopLeave.DEPLOYMENT, given_with)
 
 
 def may_see(person: Principal, scope: StopScope) -> bool:
@@ -50,7 +49,9 @@ def scope_of_words(words: object, person: Principal) -> StopScope:
     Raises:
         MisuseError: it means nothing.
     """
-    kind, colon, name = words.partition(":") if type(words) is str else ("", "", "")
+    if type(words) is not str:
+        raise MisuseError(_HOW_TO_SAY)
+    kind, colon, name = words.partition(":")
     match kind, colon:
         case "all", "":
             return StopScope.everything()

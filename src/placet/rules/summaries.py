@@ -1,7 +1,7 @@
 """What audit events may say of arguments and results: six counts, and the bytes a keyed fingerprint is made of.
 
-Both are bounded as everything from `placet.rules.redaction` is, and never raise on account of the data.
-Values are normally plain JSON, which is read directly; anything else goes through `redaction.read`.
+Both are bounded as what `placet.rules.redaction` writes is, and never raise on account of the data.
+Values are normally plain JSON, which is read directly; anything else goes through `foreign.read`.
 
 A fingerprint lets somebody who holds the key see that two records speak of the same values. It is lossy on purpose,
 so it must never authorise: canonical digests live in `placet.rules.canonical` and share no form with it.
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from placet.rules.redaction import (
+from placet.rules.field_names import STANDARD_KEYS, KeyKind, KeyRules
+from placet.rules.foreign import Items, Members, Scalar, Unreadable, Wrapped, plain_text, read
+from placet.rules.placeholders import (
     CYCLE,
     DEPTH_LIMIT,
     GIANT_INTEGER,
@@ -24,18 +26,8 @@ from placet.rules.redaction import (
     MAX_NODES,
     NON_FINITE_FLOAT,
     REDACTED,
-    STANDARD_KEYS,
     UNSERIALIZABLE,
     UNSUPPORTED_KEY,
-    Items,
-    KeyKind,
-    KeyRules,
-    Members,
-    Scalar,
-    Unreadable,
-    Wrapped,
-    plain_text,
-    read,
 )
 
 FINGERPRINT_PREFIX: Final = b"placet-audit-fingerprint-1\x00"
@@ -196,9 +188,9 @@ class _Writing:
 
     def _other(self, value: object, depth: int) -> str:
         reading = read(value)
-        if type(reading) is Scalar:
+        if isinstance(reading, Scalar):
             return self.value(reading.value, depth)
-        if type(reading) is Unreadable:
+        if isinstance(reading, Unreadable):
             return _placed(reading.placeholder)
         if id(value) in self._open:
             return _placed(CYCLE)
@@ -208,13 +200,11 @@ class _Writing:
             return _TOO_MANY
         self._open.append(id(value))
         try:
-            if type(reading) is Members:
+            if isinstance(reading, Members):
                 return self._mapping(reading.pairs, depth + 1)
-            if type(reading) is Items:
+            if isinstance(reading, Items):
                 return self._collection(reading.values, depth + 1, ordered=reading.ordered)
-            if type(reading) is Wrapped:
-                return self.value(reading.value, depth + 1)
-            return _placed(UNSERIALIZABLE)
+            return self.value(reading.value, depth + 1)
         finally:
             self._open.pop()
 

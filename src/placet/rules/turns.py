@@ -13,7 +13,7 @@ Source: CASES A05, A17, B07, B08, J04.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
@@ -46,7 +46,7 @@ class Turn:
     proposals: tuple[Proposal, ...]
     is_truncated: bool
     _labels: tuple[str, ...] = field(repr=False)
-    _render: Callable[[Sequence[tuple[str, Outcome]]], list[dict[str, Any]]] = field(repr=False)
+    _render: Callable[[Iterable[tuple[str, Outcome]]], list[dict[str, Any]]] = field(repr=False)
 
     def answers(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
         """The messages that answer every call of this turn, in the provider's form; append them to the conversation.
@@ -58,7 +58,7 @@ class Turn:
         is_listed = type(outcomes) in (list, tuple) and len(outcomes) == len(self.proposals)
         if not is_listed or not all(map(_answers, outcomes, self.proposals)):
             raise MisuseError("A turn is answered with the outcomes of all its proposals, in their order.")
-        return self._render(list(zip(self._labels, outcomes, strict=True))) if outcomes else []
+        return self._render(zip(self._labels, outcomes, strict=True)) if outcomes else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,24 +136,26 @@ def _turn(
     turn: int,
     *,
     is_truncated: bool,
-    render: Callable[[Sequence[tuple[str, Outcome]]], list[dict[str, Any]]],
+    render: Callable[[Iterable[tuple[str, Outcome]]], list[dict[str, Any]]],
 ) -> Turn:
     if type(turn) is not int or turn < 0:
         raise MisuseError("turn= is the number of this answer within its run, counted from zero.")
-    ids = [CallId(f"t{turn}.{index}") for index in range(len(asked))]
-    proposals = tuple(
-        Proposal(call_id=call_id, tool=cast(str, call.tool), arguments=call.arguments, is_truncated=is_truncated)
-        for call_id, call in zip(ids, asked, strict=True)  # the name is as untrusted as the rest; the gate checks both
-    )
-    labels = [call.label if type(call.label) is str else call_id for call_id, call in zip(ids, asked, strict=True)]
-    return Turn(proposals=proposals, is_truncated=is_truncated, _labels=tuple(labels), _render=render)
+    proposals: list[Proposal] = []
+    labels: list[str] = []
+    for index, call in enumerate(asked):
+        call_id = CallId(f"t{turn}.{index}")
+        tool = cast(str, call.tool)  # as untrusted as the arguments; the gate checks both
+        proposals.append(Proposal(call_id=call_id, tool=tool, arguments=call.arguments, is_truncated=is_truncated))
+        labels.append(call.label if type(call.label) is str else call_id)
+    return Turn(proposals=tuple(proposals), is_truncated=is_truncated, _labels=tuple(labels), _render=render)
 
 
 def _answers(outcome: Any, proposal: Proposal) -> bool:
     """Whether this may be the proposal's outcome, by call and tool; a tool that does not exist bears no name."""
-    if not any(type(outcome) is kind for kind in _OUTCOMES) or outcome.call_id != proposal.call_id:
-        return False
-    return outcome.tool == UNKNOWN_TOOL_LABEL or (type(proposal.tool) is str and outcome.tool == proposal.tool)
+    is_of_call = any(type(outcome) is kind for kind in _OUTCOMES) and outcome.call_id == proposal.call_id
+    return is_of_call and (
+        outcome.tool == UNKNOWN_TOOL_LABEL or (type(proposal.tool) is str and outcome.tool == proposal.tool)
+    )
 
 
 # ---------------------------------------------------------------- one call
@@ -190,18 +192,18 @@ def _text(members: dict[str, Any]) -> object:
 # ---------------------------------------------------------------- answers
 
 
-def _chat_answers(pairs: Sequence[tuple[str, Outcome]]) -> list[dict[str, Any]]:
+def _chat_answers(pairs: Iterable[tuple[str, Outcome]]) -> list[dict[str, Any]]:
     return [outcome.for_openai() | {"tool_call_id": label} for label, outcome in pairs]
 
 
-def _responses_answers(pairs: Sequence[tuple[str, Outcome]]) -> list[dict[str, Any]]:
+def _responses_answers(pairs: Iterable[tuple[str, Outcome]]) -> list[dict[str, Any]]:
     return [
         {"type": "function_call_output", "call_id": label, "output": outcome.for_openai()["content"]}
         for label, outcome in pairs
     ]
 
 
-def _anthropic_answers(pairs: Sequence[tuple[str, Outcome]]) -> list[dict[str, Any]]:
+def _anthropic_answers(pairs: Iterable[tuple[str, Outcome]]) -> list[dict[str, Any]]:
     """One user message holds every result; a provider refuses a turn whose calls are answered in pieces."""
     return [{"role": "user", "content": [outcome.for_anthropic() | {"tool_use_id": label} for label, outcome in pairs]}]
 

@@ -126,7 +126,6 @@ def tool(
         result = typed.result()
         schema = typed.schema(arguments.model)
         names = tuple(field.alias or key for key, field in arguments.model.model_fields.items())
-        options.known(given.redact, names)
         refuse_server_names(options, schema)
         refuse_server_names_read(options, arguments.model)
         refuse_lossy_writing(options, schema, arguments.model)

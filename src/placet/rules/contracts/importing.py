@@ -143,7 +143,7 @@ def tool_from_schema(
             description=described_by(handler),
             arguments_schema=enforced.schema,
             result_schema=result_schema,
-            argument_names=tuple(_member_names(root)),
+            argument_names=_member_names(root),
             isolation=options.isolation(isolation, handler),
             wide_fields=_wide_fields(options, enforced.schema),
             max_depth=depth,

@@ -89,7 +89,7 @@ def _length(text: str) -> int:
 def _weight(node: Node) -> int:
     """For how many visits one counts: of constants that are no scalars each is compared, and what a refusal would
     list is made anew each time."""
-    needed = [node.keywords.get("required", [])]
+    needed = [node.keywords.get("required")]
     dependent = node.keywords.get("dependentRequired")
     needed += list(dependent.values()) if isinstance(dependent, dict) else []
     listed = sum(extent(each) for each in needed if isinstance(each, list) and each)

@@ -171,7 +171,7 @@ def _alternatives_are_anything(alternatives: tuple[Node, ...]) -> bool:
     """Whether one accepts everything, or they name every type and nothing else."""
     if not alternatives or any(each.is_anything() for each in alternatives):
         return True
-    named = [each for each in alternatives if each.boolean is None and each.says_types_alone()]
+    named = [each for each in alternatives if each.says_types_alone()]
     return frozenset().union(*map(kinds_of, named)) == _ALL_KINDS
 
 

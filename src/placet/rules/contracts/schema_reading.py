@@ -27,7 +27,8 @@ from placet.rules.contracts.schema_graph import (
     Refusal,
     shown_place,
 )
-from placet.rules.decoding import DecodingLimits, decode_object, encode_foreign
+from placet.rules.decoding import DecodingLimits, decode_object
+from placet.rules.encoding import encode_foreign
 
 MAX_SCHEMA_BYTES: Final = 262_144
 MAX_SCHEMA_DEPTH: Final = 64

@@ -36,7 +36,7 @@ def is_flat(node: Node) -> bool:
     if _is_scalar(node):
         return True
     items = node.one.get("items")
-    is_list = node.types() == frozenset({"array"}) and items is not None and not any(True for _ in node.in_place())
+    is_list = node.types() == frozenset({"array"}) and not any(True for _ in node.in_place())
     return is_list and items is not None and _is_scalar(items) and _says_only_items(node)
 
 
@@ -165,7 +165,7 @@ class Survey:
     def _open(self, paths: list[Path], node: Node, voices: list[Voice]) -> None:
         said = [voice.node.one["additionalProperties"] for voice in voices if "additionalProperties" in voice.node.one]
         if paths and any(child.boolean is False for child in said):
-            raise self._refuse(f"open_members names {json_pointer(paths[0]) or '/'}, which its author closed")
+            raise self._refuse(f"open_members names {json_pointer(min(paths)) or '/'}, which its author closed")
         if may_be(node, "object") or not covers_items(node):
             self.opened.update(paths)
 

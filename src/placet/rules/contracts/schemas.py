@@ -61,7 +61,7 @@ def _texts(given: JsonValue) -> Iterator[str]:
 def wide_paths(schema: JsonObject) -> Iterator[tuple[str, ...]]:
     """Paths of integers declared wide; a recursive model is followed once."""
     definitions = schema.get("$defs")
-    leading = _leading_to_wide(definitions if isinstance(definitions, dict) else {})
+    leading = _leading_to_wide(definitions) if isinstance(definitions, dict) else {}
 
     def walk(node: object, path: tuple[str, ...], seen: frozenset[str]) -> Iterator[tuple[str, ...]]:
         if not isinstance(node, dict):
@@ -69,8 +69,8 @@ def wide_paths(schema: JsonObject) -> Iterator[tuple[str, ...]]:
         if node.get("x-placet-wide") is True:
             yield path
         reference = node.get("$ref")
-        if isinstance(definitions, dict) and isinstance(reference, str) and reference in leading - seen:
-            yield from walk(definitions.get(reference.removeprefix("#/$defs/")), path, seen | {reference})
+        if isinstance(reference, str) and reference in leading and reference not in seen:
+            yield from walk(leading[reference], path, seen | {reference})
         properties = node.get("properties")
         if isinstance(properties, dict):
             for name, child in properties.items():
@@ -91,8 +91,8 @@ def wide_paths(schema: JsonObject) -> Iterator[tuple[str, ...]]:
     yield from walk(schema, (), frozenset())
 
 
-def _leading_to_wide(definitions: JsonObject) -> frozenset[str]:
-    """References to definitions that hold a wide integer, or lead to one: only they are worth the walk."""
+def _leading_to_wide(definitions: JsonObject) -> JsonObject:
+    """By reference, definitions that hold a wide integer, or lead to one: only they are worth the walk."""
     inside = {f"#/$defs/{name}": list(nodes(child)) for name, child in definitions.items()}
     leading = {name for name, found in inside.items() if any(node.get("x-placet-wide") is True for node in found)}
     while more := {
@@ -101,7 +101,7 @@ def _leading_to_wide(definitions: JsonObject) -> frozenset[str]:
         if name not in leading and any(isinstance(to := node.get("$ref"), str) and to in leading for node in found)
     }:
         leading |= more
-    return frozenset(leading)
+    return {reference: definitions[reference.removeprefix("#/$defs/")] for reference in leading}
 
 
 def floats_as_text(value: JsonValue) -> JsonValue:

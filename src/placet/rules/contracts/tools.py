@@ -22,7 +22,8 @@ from placet.rules.contracts.limits import argument_limits, result_limits
 from placet.rules.contracts.names import is_server_name
 from placet.rules.contracts.schemas import wide_paths
 from placet.rules.contracts.values import MAX_PROBLEMS, refuse_control_text
-from placet.rules.decoding import Path, decode_object, encode_foreign, json_pointer
+from placet.rules.decoding import Path, decode_object, json_pointer
+from placet.rules.encoding import encode_foreign
 from placet.rules.repair import repaired_text
 
 Handler = Callable[..., Any]
@@ -31,12 +32,12 @@ Probe = Callable[[ProbeContext], Awaitable[ProbeAnswer]]
 _BROKEN_ELSEWHERE = frozenset(
     f"result_{how}"
     for how in (
-        "broken", "cycle", "duplicate_member", "lone_surrogate", "null_character", "number_not_finite",
-        "number_too_large", "string_too_long", "too_deep", "too_large", "too_long", "too_many_members",
+        "cycle", "duplicate_member", "lone_surrogate", "null_character", "number_not_finite", "number_too_large",
+        "string_too_long", "too_deep", "too_large", "too_long", "too_many_members",
         "unsupported_value",
     )
 )  # fmt: skip
-"""What another process may say of a result that it could not send."""
+"""What another process may say of a result that it could not send; whatever else it says is `result_broken`."""
 _RESULT_OPENS, _RESULT_CLOSES = b'{"result":', b"}"
 
 

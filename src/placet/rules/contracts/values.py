@@ -7,7 +7,7 @@ import re
 from placet.errors import InvalidArguments
 from placet.model.json import JsonValue
 from placet.rules.decoding import json_pointer
-from placet.rules.redaction import has_invisible
+from placet.rules.showing import has_invisible
 
 MAX_PROBLEMS = 16
 """How many problems of one call are told."""
