@@ -28,6 +28,7 @@
     ├── StoreError
     │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
     │   ├── StoreUnavailable          nothing was committed
+    │   ├── StoreWentBack             the database has lost what it had acknowledged
     │   └── StoreInDoubt              a commit was asked for and not acknowledged
     └── ToolError                     raised *by handlers*, to say what they know
         ├── ToolRejected              the remote refused; nothing happened
@@ -299,6 +300,19 @@ class StoreUnavailable(StoreError):
 
 READ_GIVEN_UP = "read_given_up"
 """The code of a `StoreUnavailable`: recovery, or an earlier try, has completed the read already."""
+ROW_HELD = "row_held"
+"""The code of a `StoreUnavailable`: somebody else's transaction holds a row for longer than a purge waits for one."""
+
+
+class StoreWentBack(StoreError):
+    """The store has lost commits that it had acknowledged; nothing was written, and this gate writes nothing more."""
+
+    code = "store_went_back"
+    hint = (
+        "A standby without them was promoted, or a backup restored: what was done since may be on no record, and be "
+        "done again. Stop the gates, compare with the remote systems, and only then open new gates."
+    )
+    may_have_acted = True
 
 
 class StoreInDoubt(StoreError):

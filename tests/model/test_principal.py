@@ -20,7 +20,9 @@ class Text(str):
 
 
 @pytest.mark.req("B050", "B041", "B040")
-@pytest.mark.parametrize("value", ["", "x" * 129, None, 7, True, b"x", ["x"], "\ud800", "a\udfffb", "hostile"])
+@pytest.mark.parametrize(
+    "value", ["", "x" * 129, None, 7, True, b"x", ["x"], "\ud800", "a\udfffb", "hostile", "\0", "a\0b"]
+)
 def test_what_is_no_text_of_1_to_128_characters_is_no_identity(value: object) -> None:
     assert not is_identity(Text("x") if value == "hostile" else value)
 

@@ -16,13 +16,13 @@ import orjson
 import pytest
 
 import placet
-from placet import bootstrap
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.postgres import PostgresStore
 from placet.adapters.stores.postgres.co_commit import co_commit
 from placet.adapters.telemetry.quiet import QuietMeter
+from placet.bootstrap import stores
 from placet.engine.gate import Gate
 from placet.errors import CoCommitNotCovered, CoCommitRefused, StoreUnavailable
 from placet.model.audit import AuditOutcome, EventKind
@@ -353,7 +353,7 @@ async def test_what_waits_is_chained_before_the_audit_is_cut(database: Database,
     """Its process died behind the handler's commit, and nobody was there since: the first to come is a purge."""
     now = datetime.now(UTC)
     key = tmp_path / "placet.key"
-    _, store = await asyncio.to_thread(bootstrap.open_store, database.url, key=key)
+    _, store = await asyncio.to_thread(stores.open_store, database.url, key=key)
     await store.record((replace(an_event(), at=now - timedelta(days=5)),))
     effect = await begun(store, events=(replace(an_event(), at=now - timedelta(days=3)),))
     said = an_event(kind=EventKind.COMPLETED, outcome=AuditOutcome.SUCCESS)
@@ -534,6 +534,24 @@ async def test_a_refusal_that_is_swallowed_commits_nothing(shop: Shop) -> None:
     async with shop.open() as gate:
         assert type(await shop.pay(gate)) is Succeeded
         assert payments(shop.database) == ["o-1"]
+
+
+async def test_a_refusal_for_a_savepoint_says_what_to_change(shop: Shop) -> None:
+    refusals: list[CoCommitRefused] = []
+
+    async def handler(shop: Shop, order: str, call: CallContext) -> dict[str, str]:
+        async with connected(shop.database) as connection, connection.transaction(), connection.transaction():
+            try:
+                return await call.co_commit(connection, {"paid": order})
+            except CoCommitRefused as refusal:
+                refusals.append(refusal)
+                raise
+
+    shop.handler = handler
+    async with shop.open() as gate:
+        assert type(await shop.pay(gate)) is Failed
+    assert ["outside of every savepoint" in refusal.hint for refusal in refusals] == [True]
+    assert payments(shop.database) == []
 
 
 async def test_what_was_written_outside_a_transaction_is_unknown(shop: Shop) -> None:

@@ -90,7 +90,8 @@ class CallContext:
 
         Raises:
             CoCommitRefused: the effect is not this attempt's to settle any more, the result breaks its contract, or the
-                store did not take it. Nothing was settled, and none of the transaction may commit: let it pass.
+                store did not take it. Nothing was settled, and none of the transaction may commit: let it pass. On
+                PostgreSQL the connection may be closed: after a co-commit inside a savepoint it always is.
             CoCommitNotCovered: there is no such transaction; what was written before may be durable already.
             NotSent: it is too late; let it pass.
             MisuseError: the tool's contract does not say that it co-commits; nothing was settled.

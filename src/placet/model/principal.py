@@ -173,8 +173,8 @@ def is_principal(value: object) -> TypeGuard[Principal]:
 
 
 def is_identity(value: object) -> bool:
-    """Whether `value` is an exact str of 1 to 128 encodable characters."""
-    if type(value) is not str or not 0 < len(value) <= MAX_IDENTITY_CHARACTERS:
+    """Whether `value` is an exact str of 1 to 128 characters that every store can keep: encodable, and no U+0000."""
+    if type(value) is not str or not 0 < len(value) <= MAX_IDENTITY_CHARACTERS or "\0" in value:
         return False
     return value.isascii() or not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 

@@ -86,6 +86,14 @@ class OldRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenRun:
+    """A run that cannot be read any more, because somebody changed it by hand. What names it is as it stands there."""
+
+    tenant: str
+    run_id: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OldApproval:
     """One closed approval as it was seen."""
 

@@ -18,6 +18,7 @@ class KeyPurpose(StrEnum):
     AUDIT_FINGERPRINT = "audit-fingerprint"
     AUDIT_CHAIN = "audit-chain"
     STORE = "store"
+    WAKE_UP = "wake-up"
 
 
 STORE_CHECK = b"placet store key check 1"

@@ -35,8 +35,9 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
-from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
+from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.ports.wakeups import Wakeups
 
 Heard = Callable[[tuple[AuditEvent, ...]], None]
 """Hears every event once it is durable, in the event loop of the verb that wrote it, before that verb's caller goes
@@ -70,7 +71,7 @@ class Ledger(Protocol):
         """Dispatched → committed inside a transaction that the handler has open, and will commit or roll back.
 
         At once where such connections block, awaitable where they do not. The event waits, under its MAC, to be
-        chained.
+        chained. A store may close the handler's connection to end its transaction, where nothing milder does.
 
         Raises:
             StoreUnavailable: the database did not take it, and nothing of the transaction can commit any more.
@@ -89,6 +90,15 @@ class Ledger(Protocol):
         """Newest change first; all tenants with None, for workers only.
 
         With a subject, only effects it has a part in: those it asked for, and those somebody asked for on its behalf.
+        """
+        ...
+
+    async def longest_unknown(
+        self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        """Unknown effects of a tenant, the longest unknown first, by key within an instant, after `skip` of them.
+
+        With a subject, as `effects` picks them.
         """
         ...
 
@@ -190,7 +200,10 @@ class Journal(Protocol):
         ...
 
     async def chain_waiting(self) -> int:
-        """Chain events that co-commits wrote, as every other verb that writes does in passing; how many waited.
+        """Chain events that co-commits wrote, as every other verb that writes does in passing; how many had waited.
+
+        0 says that none did: all that were committed before are in the audit, also those that another process was
+        chaining. So many are chained at a time; ask again for the rest.
 
         One that nobody of ours wrote, or that is in the audit already, is not chained but told of by an alarm, once.
         """
@@ -279,7 +292,7 @@ class Archive(Protocol):
         """Operations that are finished, not purged, and have not changed since."""
         ...
 
-    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun, ...]:
+    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun | BrokenRun, ...]:
         """Runs that have counted no step since."""
         ...
 
@@ -304,7 +317,11 @@ class Archive(Protocol):
         ...
 
     async def purge(self, purge: Purge) -> bool:
-        """Forget what is named, all of it; False, and nothing written, if any of it is not as it was seen."""
+        """Forget what is named, all of it; False, and nothing written, if any of it is not as it was seen.
+
+        Raises:
+            StoreUnavailable: with the code ROW_HELD, somebody else's transaction holds a row of it.
+        """
         ...
 
     async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
@@ -320,7 +337,7 @@ class Archive(Protocol):
         ...
 
 
-class Store(Ledger, Approvals, Journal, Custody, Archive, Protocol):
+class Store(Ledger, Approvals, Journal, Custody, Archive, Wakeups, Protocol):
     """Ledger, approvals, runs and audit in one database."""
 
     @property

@@ -89,6 +89,14 @@ def paying(
     return paid
 
 
+@paying
+async def in_a_thread(work: Callable[[], Answered]) -> Answered:
+    """What a thread answers. It is waited for to its end: whoever is cancelled may clean up after it at once."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    await whatever_happens(working)
+    return working.result()
+
+
 def owes_cancellation() -> bool:
     """Whether the current task may be about to be cancelled; what costs more needs asking only then."""
     task = asyncio.current_task()

@@ -37,6 +37,7 @@ class Wire:
         self.stays_down = False
         self.cuts = 0
         self.connections = 0
+        self.refused = 0
         self._listening: Any = None
         self._serving: set[asyncio.Task[Any]] = set()
 
@@ -66,6 +67,7 @@ class Wire:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
+            self.refused += 1
             writer.transport.abort()
             return
         self.connections += 1

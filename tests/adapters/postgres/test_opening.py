@@ -14,9 +14,11 @@ import pytest
 
 import placet
 from placet.adapters.keys import KeyRing, create_key_file
+from placet.adapters.stores import postgres
 from placet.adapters.stores.postgres import address_of
 from placet.adapters.stores.postgres.migrating import _MIGRATION_LOCK
-from placet.bootstrap import is_made, open_existing_store, open_store, shown_store
+from placet.bootstrap.addresses import shown_store
+from placet.bootstrap.stores import is_made, make_store, open_existing_store, open_store
 from placet.errors import (
     ConfigurationError,
     KeyMaterialError,
@@ -34,7 +36,7 @@ from tests.postgres.fixtures import Database
 _STARTER = """
 import asyncio, sys
 from pathlib import Path
-from placet.bootstrap import open_store
+from placet.bootstrap.stores import open_store
 from placet.testing.conformance import an_event
 
 async def start(url, key):
@@ -52,7 +54,6 @@ def test_eight_processes_that_start_at_once_on_an_empty_database_share_one_store
     databases: Any, tmp_path: Path
 ) -> None:
     database = databases(is_empty=True)
-    create_key_file(tmp_path / "key", at=None)
     program = tmp_path / "starter.py"
     program.write_text(_STARTER, "utf-8")
     starters = [
@@ -70,15 +71,75 @@ def test_eight_processes_that_start_at_once_on_an_empty_database_share_one_store
     assert database.fetch("SELECT count(*) FROM placet.placet_meta WHERE name = 'key_check'") == [(1,)]
 
 
+@pytest.mark.case("O05")
+async def test_who_looked_before_another_made_key_and_store_opens_that_one(
+    databases: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one has seen no key when it asks for the store; both are there when it hears."""
+    database, key = databases(is_empty=True), tmp_path / "key"
+    real = postgres.is_made
+
+    def looked_at_late(address: Any) -> bool:
+        monkeypatch.setattr(postgres, "is_made", real)
+        asyncio.run(_opened_and_closed(database.url, key))
+        return real(address)
+
+    monkeypatch.setattr(postgres, "is_made", looked_at_late)
+    await asyncio.to_thread(_open_and_close, database.url, key)
+
+    assert database.fetch("SELECT count(*) FROM placet.placet_meta WHERE name = 'key_check'") == [(1,)]
+
+
+@pytest.mark.case("O05")
+async def test_one_starter_at_a_time_makes_key_and_store_however_long_the_tables_take(
+    databases: Any, tmp_path: Path
+) -> None:
+    database, key = databases(is_empty=True), tmp_path / "key"
+    hog = await asyncpg.connect(database.url)
+    await hog.execute("SELECT pg_advisory_lock($1)", _MIGRATION_LOCK)
+    first = asyncio.create_task(asyncio.to_thread(_open_and_close, database.url, key))
+    await _waiters(hog, 1)
+    assert not key.exists()  # a key without a store is taken for a lost store's
+    others = [asyncio.create_task(asyncio.to_thread(_open_and_close, database.url, key)) for _ in range(3)]
+    await _waiters(hog, 4)
+    assert not any(each.done() for each in (first, *others))
+    await hog.close()
+
+    await asyncio.gather(first, *others)
+
+
+async def test_a_starter_that_ends_between_key_and_store_leaves_no_licence_for_another_ledger(
+    databases: Any, tmp_path: Path
+) -> None:
+    """It may as well be a ledger that was lost; a person says which, with `placet init --store-only`."""
+    database, key = databases(is_empty=True), tmp_path / "key"
+    create_key_file(key)
+
+    with pytest.raises(StoreMissing) as refused:
+        await asyncio.to_thread(open_store, database.url, key=key)
+
+    assert refused.value.code == "store_lost"
+    _, store = await asyncio.to_thread(make_store, database.url, key=key)
+    await store.close()
+
+
+def _open_and_close(url: str, key: Path) -> None:
+    asyncio.run(_opened_and_closed(url, key))
+
+
+async def _waiters(hog: asyncpg.Connection, count: int) -> None:
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+    async with asyncio.timeout(20):
+        while await hog.fetchval(waits) < count:
+            await asyncio.sleep(0.01)
+
+
 async def test_starters_wait_for_whoever_makes_the_schema(databases: Any, open_store: OpenStore) -> None:
     database = databases(is_empty=True)
     hog = await asyncpg.connect(database.url)
     await hog.execute("SELECT pg_advisory_lock($1)", _MIGRATION_LOCK)
     starting = [asyncio.create_task(asyncio.to_thread(open_store, database.address())) for _ in range(3)]
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
-    async with asyncio.timeout(20):
-        while await hog.fetchval(waits) < len(starting):
-            await asyncio.sleep(0.01)
+    await _waiters(hog, len(starting))
     await hog.close()
 
     stores = await asyncio.gather(*starting)
@@ -218,7 +279,7 @@ def test_a_password_is_in_no_error(url: str, tmp_path: Path) -> None:
 def test_without_its_library_the_extra_is_named(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['asyncpg'] = None\n"
-        "from placet.bootstrap import open_store\n"
+        "from placet.bootstrap.stores import open_store\n"
         "from placet.errors import ConfigurationError\n"
         "try:\n    open_store('postgresql:///x', key=None)\n"
         "except ConfigurationError as error:\n    print(error.hint)\n"

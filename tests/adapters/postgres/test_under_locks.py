@@ -21,7 +21,7 @@ from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.orders import Intake, Order
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading, Unread
 from placet.engine.auditing import verify_store
-from placet.errors import StoreCorrupt, StoreUnavailable
+from placet.errors import ROW_HELD, StoreCorrupt, StoreUnavailable
 from placet.model.approval import ApprovalDecision
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
@@ -233,12 +233,14 @@ async def test_what_another_writer_is_chaining_is_not_waited_for(
         await other.execute("BEGIN")
         await other.execute("SELECT FROM placet.unchained_events FOR UPDATE")
 
-        assert await store.chain_waiting() == 0
+        assert await store.chain_waiting() == 1, "it waits, whoever chains it"
+        assert database.fetch("SELECT count(*) FROM placet.unchained_events") == [(1,)]
 
         await other.execute("ROLLBACK")
     finally:
         await other.close()
     assert await store.chain_waiting() == 1
+    assert database.fetch("SELECT count(*) FROM placet.unchained_events") == [(0,)]
 
 
 async def test_what_could_not_be_chained_is_heard_by_nobody(
@@ -266,7 +268,7 @@ async def test_what_could_not_be_chained_is_heard_by_nobody(
     assert heard == [event]
 
     database.execute("DROP TRIGGER disk_full ON placet.unchained_events")
-    assert await store.chain_waiting() == 1
+    await store.chain_waiting()  # unless it was tried again in passing meanwhile
     await store.record(())
     assert heard == [event, *a_settlement(effect).events]
 
@@ -383,6 +385,28 @@ async def test_a_row_that_a_handlers_transaction_holds_fails_its_own_order_and_n
         await handler.close()
 
 
+async def test_a_run_that_cannot_be_read_fails_its_own_order_and_no_other_of_a_batch_under_locks(
+    database: Database, open_store: OpenStore
+) -> None:
+    store, other = open_store(), open_store()
+    tenants = ("acme", "evil", "globex")
+    for tenant in tenants:
+        await store.record((an_event(),), step=a_step("c-0", tenant=tenant))
+    database.execute("UPDATE placet.runs SET opened_at = -9223372036854775807 WHERE tenant = 'evil'")
+    locked = store.counts["locked"]
+    with asleep(store):
+        await other.stop("tool:none", (an_event(),))  # the batch finds it out, and is decided under locks
+        claims = [a_claim(tenant, token=tenant, tenant=tenant, step=a_step("c-1", tenant=tenant)) for tenant in tenants]
+        claiming = [asyncio.ensure_future(store.claim(claim)) for claim in claims]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    faults = [await fault_of(each) for each in claiming]
+
+    assert [type(fault) for fault in faults] == [type(None), StoreCorrupt, type(None)]
+    assert store.counts["locked"] == locked + 1, "they were one batch"
+
+
 async def test_a_step_that_another_host_takes_at_the_same_moment_gives_nobody_its_run(
     database: Database, open_store: OpenStore
 ) -> None:
@@ -409,6 +433,30 @@ async def test_a_step_that_another_host_takes_at_the_same_moment_gives_nobody_it
         assert isinstance(await claiming, NotYourRun)
     finally:
         await other.close()
+
+
+async def test_a_purge_says_that_somebody_holds_a_row_of_it(
+    database: Database, open_store: OpenStore, ring: KeyRing
+) -> None:
+    store = open_store()
+    effect = await claimed(await subject(store, ring))
+    settled = (await store.settle(a_settlement(effect))).effect
+    purge = Purge(
+        holds=frozenset(),
+        graves=(a_grave(settled),),
+        idle_before=await store.now(),
+        events=(an_event(EventKind.RECORDS_PURGED),),
+    )
+    handler = await asyncpg.connect(database.url)
+    try:
+        await handler.execute("BEGIN")
+        await handler.execute("SELECT FROM placet.effects FOR UPDATE")
+        fault = await fault_of(store.purge(purge))
+        assert (type(fault), fault and fault.code) == (StoreUnavailable, ROW_HELD)
+        assert await store.effect("acme", effect.operation_key) == settled
+    finally:
+        await handler.close()
+    assert await store.purge(purge)
 
 
 async def somebody_waits(database: Database) -> None:

@@ -8,7 +8,7 @@ from struct import unpack_from
 
 import pytest
 
-from placet.bootstrap import open_store
+from placet.bootstrap.stores import open_store
 from placet.engine.gate import Gate
 from placet.model.outcome import AwaitingApproval, Replayed, Succeeded
 from placet.testing.conformance import an_event

@@ -20,10 +20,10 @@ from typing import Any
 import apsw
 import pytest
 
-from placet import bootstrap
 from placet.adapters import keys as key_files
 from placet.adapters.stores.sqlite import connection, writer
-from placet.bootstrap import key_path, open_existing_store, open_store
+from placet.bootstrap.records import verify_audit
+from placet.bootstrap.stores import key_path, open_existing_store, open_store
 from placet.engine.gate import Gate
 from placet.errors import (
     KeyMaterialError,
@@ -204,7 +204,7 @@ from pathlib import Path
 import encodings.ascii  # what Python loads late may lie where this user cannot read
 from placet.adapters.stores.sqlite.statements import migrations
 migrations()
-from placet.bootstrap import open_store
+from placet.bootstrap.stores import open_store
 from placet.errors import PlacetError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
@@ -415,7 +415,7 @@ async def test_a_commit_whose_sync_failed_is_in_doubt_and_its_repeat_is_certain(
 
     assert isinstance(settled, Moved) and settled.effect.state is EffectState.COMMITTED
     assert disk.failed == 2
-    report = await bootstrap.verify_audit(store, keys)
+    report = await verify_audit(store, keys)
     assert (report.breaks, report.events) == ((), 3)
     await store.close()
 
@@ -471,7 +471,7 @@ async def test_a_fault_nobody_planned_for_keeps_nobody_waiting(tmp_path: Path, m
             await asyncio.wait_for(store.record((an_event(),)), 5)
 
     assert isinstance(await asyncio.wait_for(store.record((an_event(),)), 5), Recorded)
-    assert (await bootstrap.verify_audit(store, keys)).breaks == ()
+    assert (await verify_audit(store, keys)).breaks == ()
     await store.close()
 
 
@@ -513,7 +513,7 @@ async def test_a_transaction_that_broke_keeps_no_other_process_from_writing(
 
     assert isinstance(await asyncio.wait_for(other.record((an_event(),)), 5), Recorded)
     assert isinstance(await asyncio.wait_for(store.record((an_event(),)), 5), Recorded)
-    assert (await bootstrap.verify_audit(store, keys)).breaks == ()
+    assert (await verify_audit(store, keys)).breaks == ()
     await asyncio.wait_for(store.close(), 5)
     await other.close()
 
@@ -527,7 +527,7 @@ async def test_one_callers_fault_is_not_anothers(tmp_path: Path) -> None:
     )
 
     assert [isinstance(answer, Recorded) for answer in answers] == [bool(n % 2) for n in range(32)]
-    assert (await bootstrap.verify_audit(store, keys)).events == 17
+    assert (await verify_audit(store, keys)).events == 17
     await store.close()
 
 

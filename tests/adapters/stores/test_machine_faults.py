@@ -22,7 +22,8 @@ import apsw
 import pytest
 
 import placet
-from placet.bootstrap import open_existing_store, open_store, verify_audit
+from placet.bootstrap.records import verify_audit
+from placet.bootstrap.stores import open_existing_store, open_store
 from placet.engine.gate import Gate
 from placet.errors import PlacetError, StoreCorrupt, StoreError, StoreNotWritable
 from placet.model.effect import EffectState

@@ -13,12 +13,13 @@ import apsw
 import pytest
 
 from placet.adapters.stores.chain import ChainLinker
-from placet.bootstrap import open_existing_store, verify_audit
+from placet.bootstrap.records import verify_audit
+from placet.bootstrap.stores import open_existing_store
 from placet.engine.gate import Gate
 from placet.errors import DecisionRefused, StoreCorrupt
 from placet.model.effect import BrokenEffect, EffectState
 from placet.model.outcome import AwaitingApproval, Outcome, Refused, Replayed, Succeeded
-from placet.rules.audit import verify_chains
+from placet.rules.chain_check import verify_chains
 from tests.at_once import at_once, each_at_once
 from tests.kill_points.actors import AGENT, PERSON, Place, approve, open_gate, proposal
 

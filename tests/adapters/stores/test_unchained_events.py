@@ -29,7 +29,8 @@ from placet.model.effect import Effect
 from placet.model.identifiers import WriterId
 from placet.model.ledger import CoCommitted
 from placet.ports.keys import KeyPurpose
-from placet.rules.audit import event_body, unchained_message
+from placet.rules.audit import event_body
+from placet.rules.chains import unchained_message
 from placet.testing.conformance import a_settlement, a_step, an_event, claimed
 from placet.testing.conformance.archiving import a_cut, a_purge
 from placet.testing.fakes import FakeClock

@@ -6,7 +6,8 @@ from placet.model.approval import Mac
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, UnchainedEvent
 from placet.model.identifiers import WriterId
 from placet.ports.keys import KeyPurpose, Keys, KeyState
-from placet.rules.audit import GENESIS, chain_message, check_event, event_body, head_message, unchained_message
+from placet.rules.audit import check_event, event_body
+from placet.rules.chains import GENESIS, chain_message, head_message, unchained_message
 
 
 class ChainWriter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone, Unchaine
 from placet.model.custody import KeyUse
 from placet.model.decision import RequirementKind
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
-from placet.model.retention import Hold, OldRows
+from placet.model.retention import BrokenRun, Hold, OldRows, OldRun
 from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.rules.approvals import instant_text, question_form, signed_form
@@ -324,24 +325,47 @@ def key_uses_from(found: Iterable[tuple[str, bytes | None, int]]) -> tuple[KeyUs
 
 
 def run_from(row: tuple[Any, ...]) -> Run:
-    return Run(
-        tenant=row[0],
-        run_id=row[1],
-        subject=row[2],
-        policy_version=row[3],
-        max_steps=row[4],
-        steps=row[5],
-        opened_at=_sure(row[6]),
-        stepped_at=instant(row[7]),
-    )
+    """A run.
+
+    Raises:
+        StoreCorrupt: it cannot be read; somebody changed it by hand.
+    """
+    with suppress(OverflowError):
+        return Run(
+            tenant=row[0],
+            run_id=row[1],
+            subject=row[2],
+            policy_version=row[3],
+            max_steps=row[4],
+            steps=row[5],
+            opened_at=_sure(row[6]),
+            stepped_at=instant(row[7]),
+        )
+    raise StoreCorrupt("A run cannot be read; somebody changed it by hand.")
+
+
+def old_run_or_broken(row: tuple[Any, ...]) -> OldRun | BrokenRun:
+    """A run for a list, in which one that cannot be read must not hide the others."""
+    try:
+        run = run_from(row)
+    except StoreCorrupt:
+        return BrokenRun(tenant=row[0], run_id=row[1])
+    return OldRun(tenant=run.tenant, run_id=run.run_id, steps=run.steps)
 
 
 def stop_record_from(row: tuple[Any, ...]) -> StopRecord:
+    """A stop, and who set it.
+
+    Raises:
+        StoreCorrupt: it cannot be read; somebody changed it by hand.
+    """
     scope, stopped_at, subject, tenant, leave, sealed_reason = row
-    note = None
-    if subject is not None:
-        note = StopNote(subject=subject, tenant=tenant, leave=StopLeave(leave), sealed_reason=sealed_reason)
-    return StopRecord(scope=scope, stopped_at=_sure(stopped_at), note=note)
+    with suppress(OverflowError, ValueError):
+        note = None
+        if subject is not None:
+            note = StopNote(subject=subject, tenant=tenant, leave=StopLeave(leave), sealed_reason=sealed_reason)
+        return StopRecord(scope=scope, stopped_at=_sure(stopped_at), note=note)
+    raise StoreCorrupt("A stop cannot be read; somebody changed it by hand. It stops what it did.")
 
 
 def event_from(row: tuple[Any, ...]) -> ChainedEvent:
@@ -397,7 +421,14 @@ def tombstone_from(row: tuple[Any, ...]) -> ChainTombstone:
 
 
 def hold_from(row: tuple[Any, ...]) -> Hold:
-    return Hold(scope=row[0], held_by=row[1], held_at=_sure(row[2]))
+    """A hold.
+
+    Raises:
+        StoreCorrupt: it cannot be read; somebody changed it by hand. Its scope is held all the same.
+    """
+    with suppress(OverflowError):
+        return Hold(scope=row[0], held_by=row[1], held_at=_sure(row[2]))
+    raise StoreCorrupt("A hold cannot be read; somebody changed it by hand. What it holds is not forgotten.")
 
 
 def old_rows_from(found: Iterable[tuple[int, int | None]]) -> OldRows:

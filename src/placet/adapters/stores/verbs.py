@@ -8,11 +8,12 @@ statement per verb) must answer the same; the conformance suite holds it to that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from placet.errors import READ_GIVEN_UP, NotFound, StoreUnavailable
+from placet.errors import READ_GIVEN_UP, NotFound, StoreCorrupt, StoreUnavailable
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent, ChainTombstone
 from placet.model.effect import Effect, EffectState
@@ -48,6 +49,8 @@ from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote
 from placet.rules import retention, transitions
 from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
+
+Found = TypeVar("Found")
 
 
 class Tables(Protocol):
@@ -345,13 +348,27 @@ def _may_go(tables: Tables, command: Purge, now: datetime) -> Iterator[bool]:
 
 
 def _rest(tables: Tables, grave: Grave, holds: frozenset[str]) -> tuple[Effect, Effect] | None:
-    effect = tables.effect(grave.tenant, grave.operation_key)
+    effect = _readable(lambda: tables.effect(grave.tenant, grave.operation_key))
     rest = retention.buried(effect, grave) if effect is not None else None
     return None if effect is None or rest is None or retention.is_held(grave.tenant, holds) else (effect, rest)
 
 
+def _readable(row: Callable[[], Found | None]) -> Found | None:
+    """A row; None for one that is gone, or that cannot be read: somebody changed it, it is evidence, and stays."""
+    with suppress(StoreCorrupt):
+        return row()
+    return None
+
+
+def _is_there(row: Callable[[], object | None]) -> bool:
+    """Whether there is such a row, readable or not."""
+    with suppress(StoreCorrupt):
+        return row() is not None
+    return True
+
+
 def _is_idle(tables: Tables, seen: OldRun, command: Purge) -> bool:
-    run = tables.run(seen.tenant, seen.run_id)
+    run = _readable(lambda: tables.run(seen.tenant, seen.run_id))
     if run is None or run.steps != seen.steps or retention.is_held(seen.tenant, command.holds):
         return False
     return (run.stepped_at or run.opened_at) < command.idle_before
@@ -361,7 +378,9 @@ def _is_forgettable(tables: Tables, seen: OldApproval, holds: frozenset[str], no
     approval = tables.approval(seen.tenant, seen.approval_id)
     if approval is None or retention.is_held(seen.tenant, holds):
         return False
-    stands = approval.state is ApprovalState.DENIED and tables.run(seen.tenant, approval.question.run_id) is not None
+    stands = approval.state is ApprovalState.DENIED and _is_there(
+        lambda: tables.run(seen.tenant, approval.question.run_id)
+    )
     return not stands and retention.may_be_forgotten(approval, now=now)
 
 

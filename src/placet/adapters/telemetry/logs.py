@@ -28,7 +28,9 @@ from typing import Any, Final, TextIO
 
 from placet.errors import MisuseError
 from placet.model.exact import has_methods
-from placet.rules.redaction import STANDARD_KEYS, JsonSafe, KeyRules, plain_text, safe_exception_name, sanitise
+from placet.rules.field_names import STANDARD_KEYS, KeyRules
+from placet.rules.foreign import plain_text, safe_exception_name
+from placet.rules.redaction import JsonSafe, sanitise
 
 UNREADABLE_LOG_MESSAGE: Final = "[UNREADABLE_LOG_MESSAGE]"
 UNREADABLE_EXCEPTION: Final = "[UNREADABLE_EXCEPTION]"

@@ -15,7 +15,7 @@ from placet.model.context import CallContext
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
 from placet.rules.contracts import Tool
-from placet.rules.redaction import known_exception_name
+from placet.rules.foreign import known_exception_name
 
 NOISE: Final = "process_noise"
 

@@ -31,7 +31,7 @@ from placet.ports.clock import Clock
 from placet.ports.meter import Meter
 from placet.ports.waiting import owe_cancellation, whatever_happens
 from placet.rules.contracts import Tool
-from placet.rules.redaction import known_exception_name, safe_exception_name
+from placet.rules.foreign import known_exception_name, safe_exception_name
 
 _log = logging.getLogger("placet.process")
 MAX_STUCK = 8

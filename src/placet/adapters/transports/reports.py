@@ -6,7 +6,8 @@ from types import CoroutineType
 
 from placet.errors import NotSent, RemoteStatus, ToolRejected
 from placet.model.attempt import Answered, Raised, Rejected, Report, Returned, Unsent
-from placet.rules.redaction import escape_for_people, safe_exception_name
+from placet.rules.foreign import safe_exception_name
+from placet.rules.showing import escape_for_people
 
 MAX_WORDS_CHARACTERS = 500
 

@@ -25,7 +25,7 @@ from placet.model.context import CallContext
 from placet.model.identifiers import CallId, OperationKey, RunId
 from placet.model.principal import Principal, Role, Standing
 from placet.rules.contracts import Tool
-from placet.rules.redaction import safe_exception_name
+from placet.rules.foreign import safe_exception_name
 
 _LONGEST_HEADER = 64
 

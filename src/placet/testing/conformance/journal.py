@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import orjson
 
 from placet.errors import StoreUnavailable
-from placet.model.audit import AuditOutcome, EventKind
+from placet.model.audit import AuditOutcome, ChainedEvent, EventKind
 from placet.model.identifiers import (
     OwnerId,
 )
@@ -18,7 +19,7 @@ from placet.model.ledger import (
     Recorded,
     Stopped,
 )
-from placet.rules.audit import ChainReport
+from placet.rules.chain_check import ChainReport
 from placet.testing.conformance.samples import (
     LEASE_SECONDS,
     MakeStore,
@@ -52,6 +53,22 @@ class JournalConformance:
             await subject.store.record((an_event(),), step=a_step("call-2"), starts_tool="find"), Recorded
         )
         assert await subject.told() == ["started", "started"]
+
+    async def test_an_audit_is_read_whole_or_ends_with_a_named_fault_while_its_store_closes(
+        self, make_store: MakeStore
+    ) -> None:
+        subject = await make_store()
+        several = tuple(an_event(call_id=f"call-{number}") for number in range(100))
+        for _ in range(12):
+            await subject.store.record(several)
+
+        async with subject.store.snapshot() as audit:
+            read = [await anext(audit.events)]
+            await subject.store.close()
+            fault = await fault_of(_read_on(audit.events, read))
+
+        assert (fault is None) == (len(read) == audit.count == 1200)
+        assert fault is None or isinstance(fault, StoreUnavailable)
 
     async def test_a_read_whose_owner_is_lost_is_completed_once(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -190,3 +207,8 @@ class JournalConformance:
         await subject.store.close()
 
         assert await fault_of(subject.store.record((an_event(),))) is not None
+
+
+async def _read_on(events: AsyncIterator[ChainedEvent], read: list[ChainedEvent]) -> None:
+    async for event in events:
+        read.append(event)

@@ -20,12 +20,14 @@ from placet.model.ledger import (
 )
 from placet.testing.conformance.samples import (
     EVERY_STATE,
+    LEASE_SECONDS,
     PAUSE_SECONDS,
     MakeStore,
     a_reconciliation,
     claimed,
     everything,
     settled,
+    taken_over,
     unknown,
 )
 
@@ -237,6 +239,39 @@ class ReconcileConformance:
             UnknownGroup(tool="pay", probes=0, count=2),
             UnknownGroup(tool="pay", probes=1, count=1),
         )
+
+    async def test_the_queue_begins_with_what_has_been_unknown_longest(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        for n, who in enumerate(("ann", "bob", "ann", "ann")):
+            await unknown(subject, f"key-{n}", token=f"token-{n}", subject=who)
+            subject.clock.advance(1)
+        await unknown(subject, "key-0", token="token-o", tenant="other", subject="ann")
+        await claimed(subject, "key-9", token="token-9", subject="ann")
+
+        async def keys(who: str | None, limit: int, skip: int = 0) -> list[str]:
+            found = await subject.store.longest_unknown(tenant="acme", subject=who, limit=limit, skip=skip)
+            return [each.operation_key for each in found]
+
+        assert await keys(None, 9) == ["key-0", "key-1", "key-2", "key-3"]
+        assert await keys(None, 2) == ["key-0", "key-1"]
+        assert await keys("ann", 2) == ["key-0", "key-2"]
+        assert await keys("ann", 2, skip=1) == ["key-2", "key-3"]
+        assert await keys(None, 9, skip=4) == []
+        assert await keys("eve", 9) == []
+
+    async def test_the_queue_is_in_the_order_of_keys_within_one_instant(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        effects = [await claimed(subject, f"key-{n}", token=f"token-{n}") for n in (3, 0, 2, 1)]
+        subject.clock.advance(LEASE_SECONDS)
+        assert len({(await taken_over(subject, effect)).updated_at for effect in effects}) == 1
+
+        pages = [
+            await subject.store.longest_unknown(tenant="acme", subject=None, limit=1, skip=skip) for skip in range(5)
+        ]
+
+        assert [[each.operation_key for each in page] for page in pages] == [
+            ["key-0"], ["key-1"], ["key-2"], ["key-3"], []
+        ]  # fmt: skip
 
     async def test_of_many_that_begin_to_look_at_one_row_one_has_it(self, make_store: MakeStore) -> None:
         subject = await make_store()

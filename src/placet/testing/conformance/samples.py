@@ -44,7 +44,8 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.ports.store import Store
-from placet.rules.audit import ChainReport, Linker
+from placet.rules.chain_check import ChainReport
+from placet.rules.chains import Linker
 from placet.testing.fakes import FakeClock
 
 LEASE_SECONDS = 30.0

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TypeVar
 
@@ -37,10 +37,12 @@ from placet.model.ledger import (
 )
 from placet.model.principal import subjects_of
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.model.waking import Topic
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.keys import Keys, sealed_under
 from placet.ports.meter import Meter
 from placet.ports.store import AuditSnapshot, Heard, nobody
+from placet.ports.wakeups import Wakeup, silence
 
 Answered = TypeVar("Answered")
 
@@ -106,6 +108,13 @@ class MemoryStore(MemoryArchive):
             and (subject is None or subject in subjects_of(e.subject))
         ]
         return tuple(sorted(found, key=lambda e: e.updated_at, reverse=True)[:limit])
+
+    async def longest_unknown(
+        self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
+    ) -> tuple[Effect, ...]:
+        everything = len(self._tables.effects)
+        found = await self.effects(tenant=tenant, states=(EffectState.UNKNOWN,), limit=everything, subject=subject)
+        return tuple(sorted(found, key=lambda e: (e.updated_at, e.operation_key))[skip : skip + limit])
 
     async def unknown_effects(self) -> UnknownEffects:
         unknown = [e for e in self._tables.effects.values() if e.state is EffectState.UNKNOWN]
@@ -268,6 +277,9 @@ class MemoryStore(MemoryArchive):
 
     def _heads(self) -> tuple[ChainHead, ...]:
         return (self._chain.head(),) if self._tables.events else ()
+
+    def waiting_for(self, topic: Topic) -> AbstractContextManager[Wakeup]:
+        return silence()
 
     @property
     def writer(self) -> WriterId:

@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from placet.adapters.stores import rows, verbs
+from placet.adapters.stores.postgres.connection import Held
 from placet.adapters.stores.postgres.orders import How
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
+from placet.errors import ROW_HELD, StoreUnavailable
 from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import Token, WriterId
-from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
+from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
 from placet.rules.approvals import instant_text
 from placet.rules.retention import CLOSED, is_held
 
@@ -38,13 +40,13 @@ class PostgresArchive(ABC):
             return ()
         return await self._effects("finished", kind.tenant, kind.tool, rows.microseconds(before), limit, skip)
 
-    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun, ...]:
-        found: list[OldRun] = []
+    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun | BrokenRun, ...]:
+        found: list[OldRun | BrokenRun] = []
         async for tenant in self._tenants("next_tenant_of_runs"):
             if len(found) >= skip + limit:
                 break
             several = await self._read("old_runs", tenant, rows.microseconds(before), skip + limit - len(found))
-            found += [OldRun(tenant=row[0], run_id=row[1], steps=row[2]) for row in several]
+            found += map(rows.old_run_or_broken, several)
         return tuple(found[skip:])
 
     async def old_approvals(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[Approval, ...]:
@@ -95,7 +97,11 @@ class PostgresArchive(ABC):
             _need_all(tables, purge)
             return verbs.purge(tables, purge, tables.now)
 
-        return bool(await self._write(verb, How.LOCKED))
+        try:
+            return bool(await self._write(verb, How.LOCKED))
+        except Held as held:
+            fault = StoreUnavailable(str(held), code=ROW_HELD)
+        raise fault
 
     async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
         """After every purge that is on its way, and before any other."""

@@ -126,10 +126,8 @@ def note_read(memory: Memory, name: str, bindings: tuple[Any, ...], value: Any) 
             _note(memory.effects, bindings, value)
         case "approvals_at":
             _note(memory.approvals, bindings, value)
-        case "run" if value is not None:
-            memory.runs.put(bindings, value)
         case "run":
-            memory.runs.drop(bindings)
+            _note(memory.runs, bindings, value)
         case "denials":
             memory.denials.put(bindings, value)
         case "stops":

@@ -3,52 +3,56 @@
     commit asked for ── answer lost ── connect again ── raise the epoch of our own row ── what it says is the truth
 
 Raising the epoch waits for a transaction of ours that is still alive, and one that comes later finds the epoch changed
-and writes nothing. So the count of commits that stands there then will never change behind our back.
+and writes nothing. So the count of commits that stands there then will never change behind our back. If it is smaller
+than what we were told, or the row is gone, the database has lost what it had acknowledged: see `Acknowledged`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
 
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.postgres.acknowledged import Acknowledged
 from placet.adapters.stores.postgres.batch import Turnstile
-from placet.adapters.stores.postgres.connection import FAULTS, Address, connect, fault_of, may_pass
+from placet.adapters.stores.postgres.connection import FAULTS, Address, connect
 from placet.adapters.stores.postgres.memory import Memory
+from placet.adapters.stores.postgres.outage import Outage
 from placet.adapters.stores.postgres.statements import SQL
-from placet.errors import StoreError, StoreUnavailable
 
-_FIRST_PAUSE_SECONDS: Final = 0.02
-_LONGEST_PAUSE_SECONDS: Final = 1.0
 _CLOSING_SECONDS: Final = 2.0
 
 
 class Line:
     """One dedicated connection that comes back by itself. Used by one task."""
 
-    def __init__(self, address: Address, chain: ChainWriter, memory: Memory) -> None:
+    def __init__(self, address: Address, chain: ChainWriter, memory: Memory, acknowledged: Acknowledged) -> None:
         self._address = address
         self._chain = chain
+        self._acknowledged = acknowledged
         self._memory = memory
         self._connection: asyncpg.Connection | None = None
         self.turnstile = Turnstile(epoch=0, commits=0)
+        self._outage = Outage(address)
         self.reconnections = 0
 
     async def open(self, connection: asyncpg.Connection) -> None:
         """Take a connection over, and make the writer's row on it."""
         await self._stand(connection, "open_writer", self._chain.writer, self._chain.end[1])
 
-    async def ready(self) -> asyncpg.Connection:
-        """The connection, made anew if it was lost.
+    async def ready(self, waiting_since: float) -> asyncpg.Connection:
+        """The connection, made anew if it was lost, for orders that all wait since then.
 
         Raises:
-            StoreError: the database could not be reached within its time; nothing was sent.
+            StoreError: the database could not be reached within its time, or has lost what it had acknowledged;
+                nothing was sent.
         """
+        self._acknowledged.require()
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
+        self._outage.check(waiting_since)
         await self._again()
         assert self._connection is not None  # noqa: S101  # what `_again` made
         return self._connection
@@ -72,7 +76,7 @@ class Line:
 
     def committed(self) -> None:
         """Our row has counted one more."""
-        self.turnstile = Turnstile(epoch=self.turnstile.epoch, commits=self.turnstile.commits + 1)
+        self._count(Turnstile(epoch=self.turnstile.epoch, commits=self.turnstile.commits + 1))
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -83,48 +87,39 @@ class Line:
                 await connection.close(timeout=_CLOSING_SECONDS)
 
     async def _again(self) -> None:
-        """Connect, and learn from our own row where we stand."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._address.patience_seconds
-        pause, fault = _FIRST_PAUSE_SECONDS, None
-        while True:
-            try:
-                left = until - loop.time()
-                connection = await connect(self._address, timeout_seconds=left)
-                await self._stand(connection, "raise_epoch", self._chain.writer)
-                self.reconnections += 1
-                return
-            except StoreError as known:
-                fault = known
-            except FAULTS as foreign:
-                fault = fault_of(foreign, self._address)
-                if not may_pass(foreign):
-                    break
-            if loop.time() + pause > until:
-                break
-            await _pause(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        raise fault
+        """Connect, and learn from our own row where we stand.
+
+        Raises:
+            StoreError: it could not be reached, or has lost what it had acknowledged.
+        """
+        self._acknowledged.require()
+        await self._outage.reached(self._connected)
+
+    async def _connected(self, seconds: float) -> asyncpg.Connection:
+        connection = await connect(self._address, timeout_seconds=seconds)
+        await self._stand(connection, "raise_epoch", self._chain.writer)
+        self.reconnections += 1
+        return connection
 
     async def _stand(self, connection: asyncpg.Connection, statement: str, *bindings: Any) -> None:
         try:
-            row = await connection.fetchrow(SQL[statement], *bindings)
+            row = await self._own_row(connection, statement, *bindings)
+            self._acknowledged.compare(None if row is None else row["commits"], at_least=self.turnstile.commits)
         except BaseException:
             connection.terminate()
             raise
-        if row is None:
-            connection.terminate()
-            raise StoreUnavailable(
-                f"The store is not the one that was opened: {self._address.shown}", hint="Open a new gate."
-            )
         self._connection = connection
-        self.turnstile = Turnstile(epoch=row["epoch"], commits=row["commits"])
+        self._count(Turnstile(epoch=row["epoch"], commits=row["commits"]))
         self._chain.rewind((row["sequence"], row["link"]))
         self._memory.clear()
 
+    async def _own_row(self, connection: asyncpg.Connection, statement: str, *bindings: Any) -> Any:
+        """None if it is gone: only we drop it, when we close."""
+        try:
+            return await connection.fetchrow(SQL[statement], *bindings)
+        except asyncpg.UndefinedTableError:
+            return None  # and the whole store with it
 
-async def _pause(seconds: float) -> None:
-    """Real time, whatever clock the store was given: it is the database that is waited for."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await asyncio.get_running_loop().create_future()
+    def _count(self, turnstile: Turnstile) -> None:
+        self.turnstile = turnstile
+        self._acknowledged.commits = turnstile.commits

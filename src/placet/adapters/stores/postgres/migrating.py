@@ -13,10 +13,11 @@ from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 KEY_CHECK = "key_check"
 _VERSION = "schema_version"
 _MIGRATION_LOCK = 0x706C616365740002
+LONGEST_SECONDS = 3_600
 
 
 async def migrate(connection: asyncpg.Connection, address: Address) -> None:
-    """Bring the schema to today's step. Whoever else starts meanwhile waits under the lock.
+    """Bring the schema to today's step. Whoever else starts meanwhile waits under the lock, for an hour at most.
 
     Raises:
         StoreTooNew: a newer placet made it; nothing was changed.
@@ -27,13 +28,15 @@ async def migrate(connection: asyncpg.Connection, address: Address) -> None:
     if await _version(connection, address) == latest:
         return
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK)
+        await connection.execute(SQL["migrate_patiently"], f"{LONGEST_SECONDS}s")
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK, timeout=LONGEST_SECONDS)
+        await connection.execute(SQL["lock_briefly"])
         version = await _version(connection, address)  # again, under the lock: somebody may have been faster
         if not await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", address.schema):
             await connection.execute(f'CREATE SCHEMA "{address.schema}"')
         for number, text in steps:
             if number > version:
-                await connection.execute(text)
+                await connection.execute(text, timeout=LONGEST_SECONDS)
         await connection.execute(SQL["put_meta"], _VERSION, str(latest))
 
 

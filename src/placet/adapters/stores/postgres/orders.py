@@ -11,9 +11,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent import futures
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from placet.errors import MisuseError, StoreError, StoreUnavailable
 from placet.model.audit import AuditEvent
@@ -21,6 +22,8 @@ from placet.ports.store import Heard
 from placet.ports.waiting import Unbreakable, whatever_happens
 
 Value = TypeVar("Value")
+
+_CANCELLED_AGAIN_SECONDS: Final = 0.5
 
 
 class How(Enum):
@@ -33,7 +36,11 @@ class How(Enum):
 
 @dataclass(slots=True, eq=False)
 class Order:
-    """A verb, or a look-up, and where its answer goes; nowhere without a future."""
+    """A verb, or a look-up, and where its answer goes; nowhere without a future.
+
+    Attributes:
+        put_at: since when it waits, by the clock of the store's loop.
+    """
 
     work: Any
     loop: asyncio.AbstractEventLoop
@@ -43,6 +50,7 @@ class Order:
     answer: Any = None
     fault: BaseException | None = None
     events: tuple[AuditEvent, ...] = ()
+    put_at: float = 0.0
 
     def reset(self) -> None:
         """It is decided again: what it was answered was never given out."""
@@ -67,6 +75,7 @@ class Intake:
         with self._door:  # what was let in before it closed is served, and nothing is let in after
             if self.is_closed:
                 raise StoreUnavailable("The store is closed.")
+            order.put_at = self._loop.time()
             self._orders.append(order)
             if not self._is_awake:  # set after looking for orders and before sleeping, so none is passed over
                 self._is_awake = True
@@ -111,6 +120,9 @@ class StoreThread:
 
     def __init__(self) -> None:
         self._process = os.getpid()
+        self._door = threading.Lock()
+        self._is_over = False
+        self._carried: set[futures.Future[Any]] = set()
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="placet-postgres", daemon=True)
         self._thread.start()
@@ -135,12 +147,27 @@ class StoreThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def carry(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Run there, and wait in the caller's loop, to the end."""
-        future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        """Run there, and wait in the caller's loop, to the end.
+
+        Raises:
+            StoreUnavailable: the thread has ended; nothing was run.
+        """
+        with self._door:  # what came in before it closed is waited for by whoever stops it
+            if self._is_over:
+                work.close()
+                raise StoreUnavailable("The store is closed.")
+            carried = asyncio.run_coroutine_threadsafe(work, self.loop)
+            self._carried.add(carried)
+        carried.add_done_callback(self._carried.discard)
+        future = asyncio.wrap_future(carried)
         await whatever_happens(future)
         return future.result()
 
     def stop(self) -> None:
+        """End it, after what was carried there."""
+        with self._door:
+            self._is_over = True
+        futures.wait(tuple(self._carried))
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
@@ -161,6 +188,14 @@ async def handed_over(intake: Intake, thread: StoreThread, work: Callable[..., A
     intake.put(Order(work=work, loop=loop, future=future, how=how))
     await whatever_happens(future)
     return future.result()
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel it until it is over. A library may lose a cancellation that comes just as what it waits for is there."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=_CANCELLED_AGAIN_SECONDS)
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def fail(orders: list[Order], fault: StoreError) -> None:

@@ -260,6 +260,8 @@ class PredictedTables:
         if not is_known:
             self.presumed.append(Reading("run", key))
             base = self._memory.runs.get(key)
+        if isinstance(base, StoreError):
+            raise base
         taken = self.run_steps.get(key, 0)
         if base is not None:
             grown: Run = replace(base, steps=base.steps + taken)
@@ -371,6 +373,9 @@ class PredictedTables:
     # ------------------------------------------------------------ what co-commits left
 
     def waiting(self, limit: int) -> list[UnchainedEvent]:
+        """By one writer at a time: of two copies of an event, each would chain one and see no other."""
+        if not self._known("take_chaining")[0][0]:
+            return []
         found = self._known("waiting", limit)
         self._chained_before = frozenset(body.encode() for _, body, _, _, is_chained in found if is_chained)
         return [

@@ -15,6 +15,30 @@ SELECT clock_now() FROM (SELECT pg_advisory_xact_lock(writing_lock())) AS locked
 -- Longer than a transaction may stand idle.
 SELECT set_config('lock_timeout', '14s', true);
 
+-- name: migrate_patiently
+-- For this transaction: a large table takes its time, and so does whoever migrates before us.
+SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true);
+
+-- name: start_patiently
+-- For this session: whoever makes the store takes the time that a migration does.
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $1, false);
+
+-- name: take_starting
+-- Until the session ends: one starter at a time looks whether there is a store, and makes it together with its key.
+SELECT pg_advisory_lock(hashtextextended($1, 7021802));
+
+-- name: lock_briefly
+-- A change of a table that waits for its lock keeps everybody waiting who comes after it.
+SELECT set_config('lock_timeout', '10s', true);
+
+-- name: ring
+-- A transaction of its own, and never of a batch's: whoever notifies commits behind everybody else who does.
+SELECT pg_notify($1, $2);
+
+-- name: ring_lightly
+-- For a whole session: a hint that is lost with the server costs nobody anything.
+SET synchronous_commit = off; SET application_name = 'placet wake-ups';
+
 -- name: is_thought_small
 -- Whether the server has seen the ledger with a thousand rows; -1 is for never.
 SELECT reltuples < 1000 FROM pg_class WHERE oid = 'effects'::regclass;
@@ -35,6 +59,10 @@ RETURNING epoch, commits, sequence, link, opened_after;
 -- name: raise_epoch
 -- Waits for a transaction of this writer that is still alive; one that comes later finds the epoch changed.
 UPDATE audit_heads SET epoch = epoch + 1 WHERE writer = $1 RETURNING epoch, commits, sequence, link;
+
+-- name: own_commits
+-- What a connection that is new looks at, whatever for: a server that counts fewer than it acknowledged has lost some.
+SELECT commits FROM audit_heads WHERE writer = $1;
 
 -- name: forget_writer
 -- One that ends without an event was never a chain: commands that only look would fill the table.
@@ -120,6 +148,15 @@ AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
     ELSE subject = $2 END)
 ORDER BY updated_at DESC LIMIT $3;
 
+-- name: longest_unknown
+-- The queue for people: a tenant's, the longest unknown first. The tenant is asked for so that no index of all that it
+-- ever did is tempting.
+SELECT * FROM effects WHERE state = 'unknown' AND ($1::text IS NULL OR tenant = $1)
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at, operation_key LIMIT $3 OFFSET $4;
+
 -- name: unknown_effects
 -- For gauges: how many of each tool after so many looks in vain, and since when the oldest.
 SELECT tool, probes, count(*), min(updated_at) FROM effects WHERE state = 'unknown' GROUP BY tool, probes ORDER BY tool, probes;
@@ -183,7 +220,10 @@ WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_di
 ORDER BY asked_at DESC, approval_id DESC LIMIT 1 FOR UPDATE;
 
 -- name: approvals_of_tenant
-SELECT * FROM approvals WHERE tenant = $1 AND state = ANY ($2::text[]) ORDER BY asked_at DESC LIMIT $3;
+-- State by state, by the index that is made for it: one look for all states would read whatever the tenant ever asked.
+SELECT a.* FROM unnest($2::text[]) AS wanted (state) CROSS JOIN LATERAL (
+    SELECT * FROM approvals WHERE tenant = $1 AND state = wanted.state ORDER BY asked_at DESC LIMIT $3
+) AS a ORDER BY a.asked_at DESC LIMIT $3;
 
 -- name: stops
 SELECT scope FROM stops ORDER BY scope;
@@ -237,6 +277,11 @@ INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value =
 -- name: first_meta
 -- The first one stands.
 INSERT INTO placet_meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
+
+-- name: take_chaining
+-- One writer chains at a time; whoever comes meanwhile leaves it to that one. A statement of its own, so that the next
+-- one sees whatever was chained by the last.
+SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema(), 7021801));
 
 -- name: waiting
 -- Events that wait, and whether the audit holds them already. Those that another writer is chaining are its own.
@@ -295,7 +340,7 @@ WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absen
 SELECT tenant FROM runs WHERE tenant > $1 ORDER BY tenant LIMIT 1;
 
 -- name: old_runs
-SELECT tenant, run_id, steps FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
 WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2 ORDER BY opened_at LIMIT $3;
 
 -- name: count_old_runs

@@ -1,7 +1,8 @@
 """The store port over one PostgreSQL database, for any number of processes on any number of hosts.
 
     callers' loops ── orders ──▶ the store's thread:  writer (one connection)   decides, compares, commits
-                   ── look-ups ─▶                     reader (another)          looks
+                   ── look-ups ─▶                     reader (another)          looks for rows
+                   ── lists ────▶                     reader (one more)         counts and lists
 
 The rules stay in Python, in the verbs; the database compares what they read and keeps what they wrote. The clock of the
 store is the database's, whatever the hosts' clocks say.
@@ -12,24 +13,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.postgres.acknowledged import Acknowledged
 from placet.adapters.stores.postgres.archive import PostgresArchive
+from placet.adapters.stores.postgres.bell import Bell
 from placet.adapters.stores.postgres.co_commit import co_commit
 from placet.adapters.stores.postgres.connection import FAULTS, Address, connect, fault_of
 from placet.adapters.stores.postgres.line import Line
 from placet.adapters.stores.postgres.memory import Memory
-from placet.adapters.stores.postgres.migrating import KEY_CHECK, check_key, has_key_check, migrate
-from placet.adapters.stores.postgres.orders import How, Intake, StoreThread, handed_over
+from placet.adapters.stores.postgres.migrating import KEY_CHECK, check_key, migrate
+from placet.adapters.stores.postgres.orders import How, Intake, StoreThread, ended, handed_over
 from placet.adapters.stores.postgres.overlay import PredictedTables
-from placet.adapters.stores.postgres.reading import Lookup, Reader, Stream
+from placet.adapters.stores.postgres.reading import QUICK, Lookup, Reader, Stream
 from placet.adapters.stores.postgres.statements import SQL
 from placet.adapters.stores.postgres.writer import Writer
-from placet.errors import StoreError
+from placet.errors import StoreError, StoreUnavailable
 from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.custody import KeyUse
@@ -51,11 +54,14 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.model.waking import Topic
 from placet.ports.clock import Clock
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
 from placet.ports.store import AuditSnapshot, Heard
-from placet.rules.audit import heads_form
+from placet.ports.waiting import whatever_happens
+from placet.ports.wakeups import Wakeup
+from placet.rules.chains import heads_form
 
 _STRETCH = 1_000
 _IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
@@ -81,6 +87,7 @@ class PostgresStore(PostgresArchive):
         self._writer_id = writer
         self._thread = StoreThread()
         self._is_closed = False
+        self._streams: set[Stream] = set()
         try:
             self._thread.run(self._open())
         except BaseException:
@@ -96,7 +103,8 @@ class PostgresStore(PostgresArchive):
                 heads = [rows.head_from(tuple(row)) for row in await connection.fetch(SQL["unremembered_heads"])]
                 self._chain = ChainWriter(self._keys, self._writer_id, opened_after=heads_form(heads))
                 memory = Memory()
-                self._line = Line(self._address, self._chain, memory)
+                self._acknowledged = Acknowledged(self._address, self._writer_id)
+                self._line = Line(self._address, self._chain, memory, self._acknowledged)
                 await self._line.open(connection)
             except BaseException:
                 connection.terminate()
@@ -104,19 +112,26 @@ class PostgresStore(PostgresArchive):
         except FAULTS as foreign:
             fault: StoreError = fault_of(foreign, self._address)
         else:
-            self._orders, self._lookups = Intake(self._thread.loop), Intake(self._thread.loop)
+            self._orders = Intake(self._thread.loop)
+            self._lookups, self._lists = Intake(self._thread.loop), Intake(self._thread.loop)
+            self._bell = Bell(self._address, self._keys, self._thread.loop)
             self._writer = Writer(
                 self._address,
                 self._line,
                 self._chain,
                 memory,
                 self._orders,
+                self._bell,
                 clock=self._clock,
                 meter=self._meter,
                 heard=self._heard,
             )
-            self._reader = Reader(self._address, self._lookups, memory)
-            self._tasks = [asyncio.ensure_future(self._writer.serve()), asyncio.ensure_future(self._reader.serve())]
+            self._readers = [
+                Reader(self._address, intake, memory, self._acknowledged) for intake in (self._lookups, self._lists)
+            ]
+            serving = [self._writer.serve(), *(reader.serve() for reader in self._readers)]
+            self._tasks = [asyncio.ensure_future(each) for each in serving]
+            self._ringing = asyncio.ensure_future(self._bell.serve())
             return
         raise fault
 
@@ -124,7 +139,8 @@ class PostgresStore(PostgresArchive):
         return await handed_over(self._orders, self._thread, verb, how)
 
     async def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        found = await handed_over(self._lookups, self._thread, Lookup(name, bindings))  # type: ignore[arg-type]
+        intake = self._lookups if name in QUICK else self._lists
+        found = await handed_over(intake, self._thread, Lookup(name, bindings))  # type: ignore[arg-type]
         return [tuple(row) for row in found]
 
     # ------------------------------------------------------------ ledger
@@ -168,6 +184,11 @@ class PostgresStore(PostgresArchive):
         if tenant is None:
             return await self._effects("effects_of_all", names, subject, limit)
         return await self._effects("effects_of_tenant", names, subject, limit, tenant)
+
+    async def longest_unknown(
+        self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        return await self._effects("longest_unknown", tenant, subject, limit, skip)
 
     async def unknown_effects(self) -> UnknownEffects:
         return rows.unknown_effects_from(await self._read("unknown_effects"))
@@ -281,10 +302,11 @@ class PostgresStore(PostgresArchive):
         return answer
 
     async def chain_waiting(self) -> int:
-        """Look first: nearly always there is nothing."""
-        if not (await self._read("count_waiting"))[0][0]:
-            return 0
-        return int(await self._write(self._writer.chain_waiting, How.LOCKED))
+        """Look first: nearly always there is nothing. What another process is chaining still waits."""
+        waiting = int((await self._read("count_waiting"))[0][0])
+        if waiting:
+            await self._write(self._writer.chain_waiting, How.LOCKED)
+        return waiting
 
     async def lost_reads(self, *, limit: int) -> tuple[LostRead, ...]:
         found = await self._read("lost_reads", limit)
@@ -366,11 +388,16 @@ class PostgresStore(PostgresArchive):
     ) -> AsyncIterator[tuple[list[list[Any]], AsyncIterator[Any]]]:
         """The rows of a statement, and what others find beside it at the same moment."""
         self._thread.check_process()
-        stream = Stream(self._address, name, bound)
+        stream = Stream(self._address, self._acknowledged, name, bound)
+        self._streams.add(stream)  # first, so that whoever closes the store ends it
         try:
+            if self._is_closed:
+                raise StoreUnavailable("The store is closed.")
             yield await self._thread.carry(stream.begin(*beside)), self._each(stream)
         finally:
-            await self._thread.carry(stream.end())
+            with suppress(StoreUnavailable):  # closed, and this was ended with it
+                await self._thread.carry(stream.end())
+            self._streams.discard(stream)
 
     async def _each(self, stream: Stream) -> AsyncIterator[Any]:
         while found := await self._thread.carry(stream.next_rows()):
@@ -378,6 +405,9 @@ class PostgresStore(PostgresArchive):
                 yield row
 
     # ------------------------------------------------------------ itself
+
+    def waiting_for(self, topic: Topic) -> AbstractContextManager[Wakeup]:
+        return self._bell.waiting_for(topic)
 
     @property
     def writer(self) -> WriterId:
@@ -396,44 +426,24 @@ class PostgresStore(PostgresArchive):
         """Serve what has been handed over, then end. Idempotent."""
         if self._is_closed or not self._thread.is_ours:
             return
-        self._is_closed = True
+        self._is_closed = True  # first: no stream begins that nobody would end
         await self._thread.carry(self._end())
-        self._thread.stop()
+        await whatever_happens(asyncio.ensure_future(asyncio.to_thread(self._thread.stop)))
 
     async def _end(self) -> None:
         self._orders.close()
         self._lookups.close()
+        self._lists.close()
+        await asyncio.gather(*(stream.end() for stream in tuple(self._streams)))
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await ended(self._ringing)
+        await self._writer.close()
         await self._line.close()
-        await self._reader.close()
+        for reader in self._readers:
+            await reader.close()
 
     async def _effects(self, name: str, *bound: Any) -> tuple[Effect | BrokenEffect, ...]:
         return tuple(map(rows.effect_or_broken, await self._read(name, *bound)))
-
-
-def is_made(address: Address) -> bool:
-    """Whether there is a store at that place, with a key that it was made with. Nothing is made.
-
-    Raises:
-        StoreUnavailable, StoreCorrupt, StoreTooNew: it cannot be looked at.
-    """
-    thread = StoreThread()
-    try:
-        return thread.run(_is_made(address))
-    finally:
-        thread.stop()
-
-
-async def _is_made(address: Address) -> bool:
-    try:
-        connection = await connect(address)
-        try:
-            return await has_key_check(connection, address)
-        finally:
-            connection.terminate()
-    except FAULTS as foreign:
-        fault = fault_of(foreign, address)
-    raise fault
 
 
 async def _events(found: AsyncIterator[Any]) -> AsyncIterator[ChainedEvent]:

@@ -19,8 +19,9 @@ import asyncpg
 
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
-from placet.adapters.stores.co_commits import chain_waiting
+from placet.adapters.stores.co_commits import MOST_AT_ONCE, chain_waiting
 from placet.adapters.stores.postgres.batch import bindings, key_check_of, note_read, remember, shaped
+from placet.adapters.stores.postgres.bell import Bell
 from placet.adapters.stores.postgres.connection import (
     FAULTS,
     Address,
@@ -35,16 +36,19 @@ from placet.adapters.stores.postgres.line import Line
 from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK
 from placet.adapters.stores.postgres.orders import How, Intake, Order, deliver, fail
+from placet.adapters.stores.postgres.outage import newest
 from placet.adapters.stores.postgres.overlay import REFUSALS, NotTogether, PredictedTables, Reading, Unread
 from placet.adapters.stores.postgres.reading import read_all
+from placet.adapters.stores.postgres.sizes import SizeTeller
 from placet.adapters.stores.postgres.statements import SQL
-from placet.errors import PlacetError, StoreError, StoreInDoubt, StoreUnavailable
+from placet.adapters.stores.postgres.topics import topics_of
+from placet.errors import PlacetError, StoreError, StoreInDoubt, StoreUnavailable, StoreWentBack
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.meter import Meter
 from placet.ports.store import Heard
 
 MAX_BATCH: Final = 256
-_FIRST_LOOK_COMMITS: Final = 16
+_CHAINING_WAITS_BATCHES: Final = 16
 _TRIES: Final = 12
 _ROUNDS: Final = 16
 _BUSY: Final = "Other writers of the store were faster every time."
@@ -61,6 +65,7 @@ class Writer:
         chain: ChainWriter,
         memory: Memory,
         intake: Intake,
+        bell: Bell,
         *,
         clock: Clock,
         meter: Meter,
@@ -71,13 +76,16 @@ class Writer:
         self._chain = chain
         self._memory = memory
         self._intake = intake
+        self._bell = bell
         self._clock = clock
         self._meter = meter
         self._heard = heard
         self._told: tuple[datetime, float] | None = None
         self._sends = False
         self._is_anything_waiting = False
-        self._commits_at_next_look = _FIRST_LOOK_COMMITS
+        self._heard_in: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self._batches_since = 0
+        self._sizes = SizeTeller(address)
         self.commits = 0
         self.counts: Counter[str] = Counter()
         """How batches went: `fast`, `locked`, `reads`, `round_trips`, `in_doubt`."""
@@ -89,9 +97,9 @@ class Writer:
             if not self._intake.has_any:
                 deliver(done, self._heard)
                 done = []
-                if not await self._intake.wait():
+                if not self._is_anything_waiting and not await self._intake.wait():
                     return
-            batch = self._intake.take(MAX_BATCH)
+            batch = self._next_batch()
             if not done:  # nobody to hand anything to meanwhile
                 done = await self._written(batch)
                 continue
@@ -100,28 +108,36 @@ class Writer:
             deliver(done, self._heard)
             done = await writing
 
+    async def close(self) -> None:
+        """End what goes on beside the orders."""
+        await self._sizes.close()
+
+    def _next_batch(self) -> list[Order]:
+        """Callers first; what co-commits left to be chained when none waits, or has waited long enough."""
+        if self._is_anything_waiting:
+            self._batches_since += 1
+            if not self._intake.has_any or self._batches_since > _CHAINING_WAITS_BATCHES:
+                self._is_anything_waiting, self._batches_since = False, 0
+                return [Order(work=self.chain_waiting, loop=self._heard_in, future=None, how=How.LOCKED)]
+        batch = self._intake.take(MAX_BATCH)
+        self._heard_in = batch[0].loop
+        return batch
+
     async def _written(self, batch: list[Order]) -> list[Order]:
-        """Every order of the batch with its answer or its fault, and others whose events are to be heard."""
-        more: list[Order] = []
+        """Every order of the batch with its answer or its fault."""
         try:
             if batch[0].how is How.TOGETHER:
                 await self._together(batch)
             else:
                 await self._locked(batch, batch[0].how)
-            if self._is_anything_waiting:
-                more = [self._chaining(batch[0].loop)]
-                await self._each(more[0])  # with its fault, nothing of it is heard
         except StoreError as fault:
             fail(batch, fault)
         except Exception:  # a fault between the planned ones must not take the task, and all who wait, with it
             self._line.let_go()
             fail(batch, StoreInDoubt("The store broke off."))
-        return batch + more
-
-    def _chaining(self, loop: asyncio.AbstractEventLoop) -> Order:
-        """What co-commits left to be chained. Its events are heard where the first of the batch is."""
-        self._is_anything_waiting = False
-        return Order(work=self.chain_waiting, loop=loop, future=None, how=How.LOCKED)
+        if batch[0].future is None:  # it saw its own leavings, which are gone with its commit
+            self._is_anything_waiting = batch[0].fault is None and batch[0].answer == MOST_AT_ONCE
+        return batch
 
     def chain_waiting(self, tables: PredictedTables) -> int:
         return chain_waiting(tables, self._chain, lambda: tables.now)
@@ -131,7 +147,7 @@ class Writer:
     async def _together(self, batch: list[Order]) -> None:
         """One round trip, and one commit; what cannot go so goes under locks."""
         for _ in range(_TRIES):
-            connection = await self._line.ready()
+            connection = await self._line.ready(newest(batch))
             if (apart := await self._try_together(connection, batch)) is not None:
                 for order in apart:
                     await self._each(order)
@@ -183,6 +199,8 @@ class Writer:
         self.counts["in_doubt"] += sent
         try:
             has_landed = await self._line.became_of_it()
+        except StoreWentBack:
+            raise
         except StoreError:
             if not sent:
                 raise
@@ -193,7 +211,6 @@ class Writer:
 
     async def _decided(self, connection: asyncpg.Connection, batch: list[Order]) -> tuple[PredictedTables, list[Order]]:
         """Every order decided on one set of tables; those that have to be decided apart."""
-        await self._tell_sizes(connection)
         await self._know_the_basics(connection)
         tables = PredictedTables(self._memory, self._chain, now=self._now(), is_locked=False)
         return tables, await self._decide(connection, tables, batch)
@@ -255,6 +272,8 @@ class Writer:
         if tables.is_writing:
             self._line.committed()
             self.commits += 1
+            self._sizes.after(self.commits)
+            self._bell.ring(topics_of(tables))
             self._meter.committed(operations=operations, seconds=elapsed_seconds(self._clock, started))
 
     # ------------------------------------------------------------ under locks
@@ -272,7 +291,7 @@ class Writer:
             StoreError: why none of them could be.
         """
         for _ in range(_TRIES):
-            connection = await self._line.ready()
+            connection = await self._line.ready(newest(orders))
             for order in orders:
                 order.reset()
             end = self._chain.end
@@ -353,16 +372,6 @@ class Writer:
         for reading, value in found.items():
             tables.known[reading] = value
             note_read(self._memory, reading.name, reading.bindings, value)
-
-    async def _tell_sizes(self, connection: asyncpg.Connection) -> None:
-        """A server that knows nothing of a table may walk through a tenant's rows to find one, and keep to that plan.
-
-        Its own statistics come by and by; a new store would be slow until then, the more the busier it is.
-        """
-        if self.commits >= self._commits_at_next_look:
-            self._commits_at_next_look = 2 * self.commits
-            if await connection.fetchval(SQL["is_thought_small"]):
-                await connection.execute(SQL["tell_sizes"])
 
     async def _know_the_basics(self, connection: asyncpg.Connection) -> None:
         """What every batch compares, read once, and again after it was found to be otherwise."""

@@ -19,7 +19,7 @@ from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import Token, WriterId
-from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
+from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
 from placet.ports.clock import Clock
 from placet.rules.approvals import instant_text
 from placet.rules.retention import CLOSED, is_held
@@ -48,13 +48,13 @@ class SqliteArchive(ABC):
             return ()
         return self._effects("finished", kind.tenant, kind.tool, rows.microseconds(before), limit, skip)
 
-    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun, ...]:
-        found: list[OldRun] = []
+    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun | BrokenRun, ...]:
+        found: list[OldRun | BrokenRun] = []
         for tenant in self._tenants("next_tenant_of_runs"):
             if len(found) >= skip + limit:
                 break
             several = self._read("old_runs", tenant, rows.microseconds(before), skip + limit - len(found))
-            found += [OldRun(tenant=row[0], run_id=row[1], steps=row[2]) for row in several]
+            found += map(rows.old_run_or_broken, several)
         return tuple(found[skip:])
 
     async def old_approvals(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[Approval, ...]:

@@ -111,6 +111,9 @@ class SqliteExamination:
         self._path = path
         self._connection = connection
 
+    def now(self, host: datetime) -> datetime:
+        return host
+
     def layout(self) -> Layout:
         version = int(self._one("PRAGMA user_version"))
         latest = migrations()[-1][0]

@@ -48,6 +48,14 @@ SELECT * FROM (
     ELSE subject = ?2 END)
 ORDER BY updated_at DESC LIMIT ?3;
 
+-- name: longest_unknown
+-- The queue for people: a tenant's, the longest unknown first.
+SELECT * FROM effects INDEXED BY effects_unknown WHERE state = 'unknown' AND tenant = ?1 AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at, operation_key LIMIT ?3 OFFSET ?4;
+
 -- name: unknown_effects
 -- For gauges: how many of each tool after so many looks in vain, and since when the oldest.
 SELECT tool, probes, count(*), min(updated_at) FROM effects WHERE state = 'unknown' GROUP BY tool, probes;
@@ -293,10 +301,19 @@ DELETE FROM unchained_events WHERE number = ?;
 UPDATE unchained_events SET is_refused = 1 WHERE number = ?;
 
 -- name: next_finished_kind
--- From one tenant and tool to the next, without passing over what is between.
-SELECT tenant, tool FROM effects INDEXED BY effects_finished
-WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
-  AND (tenant, tool) > (?, ?) ORDER BY tenant, tool LIMIT 1;
+-- From one tenant and tool to the next, without passing over what is between: (tenant, tool) > (?, ?) in one comparison
+-- would walk through all rows of the tool before.
+SELECT tenant, tool FROM (
+    SELECT * FROM (
+        SELECT tenant, tool FROM effects INDEXED BY effects_finished
+        WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+          AND tenant = ?1 AND tool > ?2 ORDER BY tool LIMIT 1)
+    UNION ALL
+    SELECT * FROM (
+        SELECT tenant, tool FROM effects INDEXED BY effects_finished
+        WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absent') AND owner <> ''
+          AND tenant > ?1 ORDER BY tenant, tool LIMIT 1)
+) ORDER BY tenant, tool LIMIT 1;
 
 -- name: finished
 SELECT * FROM effects INDEXED BY effects_finished
@@ -312,7 +329,7 @@ WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absen
 SELECT tenant FROM runs WHERE tenant > ? ORDER BY tenant LIMIT 1;
 
 -- name: old_runs
-SELECT tenant, run_id, steps FROM runs INDEXED BY runs_by_opening
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs INDEXED BY runs_by_opening
 WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2 ORDER BY opened_at LIMIT ?3;
 
 -- name: count_old_runs

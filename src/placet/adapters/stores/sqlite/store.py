@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,14 @@ from placet.model.ledger import (
     Turn,
 )
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.model.waking import Topic
 from placet.ports.clock import Clock
 from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 from placet.ports.meter import Meter
 from placet.ports.store import AuditSnapshot, Heard
+from placet.ports.wakeups import Wakeup, silence
 from placet.rules.approvals import instant_text
-from placet.rules.audit import heads_form
+from placet.rules.chains import heads_form
 
 _ROWS_AT_ONCE = 5_000
 _IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
@@ -115,6 +117,11 @@ class SqliteStore(SqliteArchive):
         if tenant is None:
             return self._effects("effects_of_all", names, subject, limit)
         return self._effects("effects_of_tenant", names, subject, limit, tenant)
+
+    async def longest_unknown(
+        self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        return self._effects("longest_unknown", tenant, subject, limit, skip)
 
     async def unknown_effects(self) -> UnknownEffects:
         return rows.unknown_effects_from(self._read("unknown_effects"))
@@ -308,6 +315,9 @@ class SqliteStore(SqliteArchive):
 
     async def heads(self) -> tuple[ChainHead, ...]:
         return tuple(rows.head_from(row) for row in self._read("heads"))
+
+    def waiting_for(self, topic: Topic) -> AbstractContextManager[Wakeup]:
+        return silence()
 
     @property
     def writer(self) -> WriterId:

@@ -30,7 +30,7 @@ from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.meter import Meter
 from placet.ports.store import Heard
 from placet.ports.waiting import Unbreakable, whatever_happens
-from placet.rules.audit import GENESIS
+from placet.rules.chains import GENESIS
 
 MAX_BATCH = 256
 
