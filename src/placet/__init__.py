@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from placet.bootstrap import MEMORY, LogSink, Recovery, configure_logging
-    from placet.bootstrap import open_gate as open
+    from placet.bootstrap.addresses import MEMORY
+    from placet.bootstrap.opening import Recovery
+    from placet.bootstrap.opening import open_gate as open
+    from placet.bootstrap.surroundings import LogSink, configure_logging
     from placet.engine.desk import ApprovalView, Desk
     from placet.engine.drain import DrainReport
     from placet.engine.gate import Gate
-    from placet.engine.reconciler import RecoveryReport, Truth
+    from placet.engine.reconciler import RecoveryReport
     from placet.engine.settings import GateSettings
+    from placet.engine.settling import Truth
     from placet.engine.switch import StopReport, StopView
     from placet.engine.sync import SyncGate
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
@@ -66,15 +69,18 @@ if TYPE_CHECKING:
         openai_responses_tool,
         openai_tool,
     )
-    from placet.rules.redaction import escape_for_people
+    from placet.rules.showing import escape_for_people
     from placet.rules.turns import Turn, anthropic_turn, openai_responses_turn, openai_turn
 
 _HOMES = {
-    "placet.bootstrap": ("MEMORY", "LogSink", "Recovery", "configure_logging"),
+    "placet.bootstrap.addresses": ("MEMORY",),
+    "placet.bootstrap.opening": ("Recovery",),
+    "placet.bootstrap.surroundings": ("LogSink", "configure_logging"),
     "placet.engine.desk": ("ApprovalView", "Desk"),
     "placet.engine.drain": ("DrainReport",),
     "placet.engine.gate": ("Gate",),
-    "placet.engine.reconciler": ("RecoveryReport", "Truth"),
+    "placet.engine.reconciler": ("RecoveryReport",),
+    "placet.engine.settling": ("Truth",),
     "placet.engine.settings": ("GateSettings",),
     "placet.engine.switch": ("StopReport", "StopView"),
     "placet.engine.sync": ("SyncGate",),
@@ -123,7 +129,7 @@ _HOMES = {
         "openai_responses_tool",
         "openai_tool",
     ),
-    "placet.rules.redaction": ("escape_for_people",),
+    "placet.rules.showing": ("escape_for_people",),
     "placet.rules.turns": ("Turn", "anthropic_turn", "openai_responses_turn", "openai_turn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -213,7 +219,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "open":
-        value: Any = import_module("placet.bootstrap").open_gate
+        value: Any = import_module("placet.bootstrap.opening").open_gate
     elif name in _HOME_OF:
         value = getattr(import_module(_HOME_OF[name]), name)
     else:

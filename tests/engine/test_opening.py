@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 
 import pytest
 
 import placet
-from placet.bootstrap import open_existing_store
-from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing
+from placet.bootstrap.stores import make_store, open_existing_store, open_store
+from placet.errors import ConfigurationError, KeyMaterialError, MisuseError, StoreMissing, StoreNotWritable
 
 
 async def opened(store: object, **options: object) -> None:
@@ -31,9 +32,26 @@ async def test_a_lost_store_beside_its_key_is_not_replaced_by_an_empty_one(tmp_p
     assert not store.exists()
 
 
-async def test_a_key_that_was_given_may_be_there_before_its_store(tmp_path: Path) -> None:
+async def test_a_key_whose_store_is_elsewhere_makes_no_second_ledger(tmp_path: Path) -> None:
+    """A path that was mistyped would be an empty ledger, and everything could be done again."""
     await opened(tmp_path / "first.db", key=tmp_path / "the.key")
 
+    with pytest.raises(StoreMissing) as lost:
+        await opened(tmp_path / "second.db", key=tmp_path / "the.key")
+
+    assert lost.value.code == "store_lost" and "--new-ledger" in lost.value.hint
+    assert not (tmp_path / "second.db").exists()
+
+
+async def test_who_asks_for_a_new_ledger_under_a_key_that_is_there_gets_one(tmp_path: Path) -> None:
+    """As on a host whose key came before its store."""
+    await opened(tmp_path / "first.db", key=tmp_path / "the.key")
+    before = (tmp_path / "the.key").read_bytes()
+
+    _, store = make_store(tmp_path / "second.db", key=tmp_path / "the.key")
+    await store.close()
+
+    assert (tmp_path / "the.key").read_bytes() == before
     await opened(tmp_path / "second.db", key=tmp_path / "the.key")
 
 
@@ -45,6 +63,22 @@ async def test_a_store_without_its_key_stays_closed(tmp_path: Path) -> None:
         await opened(tmp_path / "p.db")
 
     assert refused.value.code == "key_missing"
+
+
+async def test_a_store_that_cannot_be_made_leaves_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stand in the way of the next opening, as the key of a lost store does."""
+    closed, keys = tmp_path / "closed", tmp_path / "keys"
+    closed.mkdir()
+    keys.mkdir()
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and real(path, mode))  # binds root, too
+    for make in (open_store, make_store):
+        with pytest.raises(StoreNotWritable):
+            make(closed / "p.db", key=keys / "k")
+        assert list(keys.iterdir()) == []
+
+    monkeypatch.undo()
+    await opened(closed / "p.db", key=keys / "k")
 
 
 @pytest.mark.parametrize("where", [".", "", "..", "/"])
@@ -77,7 +111,7 @@ def test_python_speaks_of_placet_open_when_an_argument_is_wrong() -> None:
 
 @pytest.mark.parametrize("url", ["postgresql+asyncpg://mara:hunter2@db/ledger", "Postgres://mara:hunter2@db/ledger"])
 async def test_a_url_of_another_kind_is_no_path_and_is_not_repeated(url: str) -> None:
-    for opening in (lambda: placet.open(tools=(), store=url)._run(), lambda: open_existing_store(url)):
+    for opening in (lambda: placet.open(tools=(), store=url).__enter__(), lambda: open_existing_store(url)):
         with pytest.raises(ConfigurationError) as refused:
             opening()
         assert "hunter2" not in f"{refused.value!r}{refused.value.hint}" and "postgresql://" in refused.value.hint

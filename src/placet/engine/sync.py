@@ -18,7 +18,7 @@ from placet.engine.purging import Purger
 from placet.engine.reconciler import Reconciler
 from placet.engine.switch import Switch
 from placet.errors import MisuseError
-from placet.rules.redaction import safe_exception_name
+from placet.rules.foreign import safe_exception_name
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")

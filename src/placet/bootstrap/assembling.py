@@ -1,0 +1,391 @@
+"""The gate of an open store: every part made once, inside the event loop that will use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Hashable
+from concurrent import futures
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from placet.adapters.clock import SystemClock
+from placet.adapters.processes import LocalProcesses
+from placet.adapters.stores.chain import ChainLinker
+from placet.adapters.telemetry.quiet import QuietMeter
+from placet.adapters.transports.python import PythonTransport
+from placet.bootstrap import stores
+from placet.bootstrap.addresses import MEMORY, is_address
+from placet.engine.afterwards import Afterwards
+from placet.engine.approving import Approver
+from placet.engine.attempts import Attempts
+from placet.engine.capacity import Capacity
+from placet.engine.chronicle import Chronicle
+from placet.engine.co_commit import CoCommits
+from placet.engine.deciding import Decider
+from placet.engine.desk import Desk
+from placet.engine.dispatch import Dispatcher
+from placet.engine.drain import Drain
+from placet.engine.endings import Endings
+from placet.engine.gate import Gate
+from placet.engine.herald import Herald, introduced
+from placet.engine.keeper import Keeper
+from placet.engine.known import KnownOperations
+from placet.engine.path import CallPath
+from placet.engine.performing import Performing
+from placet.engine.purging import Purger
+from placet.engine.reads import Reads
+from placet.engine.reconciler import Reconciler
+from placet.engine.refusals import Refusals
+from placet.engine.registry import Registry
+from placet.engine.results import Results
+from placet.engine.settings import GateSettings
+from placet.engine.steps import Steps
+from placet.engine.submissions import Submissions
+from placet.engine.switch import Switch
+from placet.errors import MisuseError
+from placet.model.contract import Isolation
+from placet.ports.clock import Clock, IdSource
+from placet.ports.keys import Keys
+from placet.ports.meter import Meter
+from placet.ports.policy import PolicyEngine
+from placet.ports.sinks import AuditSink
+from placet.ports.store import Store
+from placet.ports.transport import Transport
+from placet.ports.waiting import raise_owed_cancellation, whatever_happens
+from placet.rules.contracts import Tool
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from placet.adapters.transports.process import ProcessTransport
+
+Opened = tuple[Keys, Store]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a program said, checked.
+
+    Attributes:
+        around: what becomes of the store before the gate uses it.
+        looks_after: whether stranded and unknown effects are recovered by the gate itself.
+    """
+
+    registry: Registry
+    store: str | Path
+    key: Path | None
+    policy: PolicyEngine
+    settings: GateSettings
+    looks_after: bool
+    sinks: tuple[AuditSink, ...]
+    metrics: CollectorRegistry | None
+    clock: Clock
+    ids: IdSource
+    around: Callable[[Store], Store]
+
+
+async def assemble(plan: Plan) -> Running:
+    """Open the store and put a gate around it, with what keeps it alive started.
+
+    Raises:
+        StoreError, KeyMaterialError: the store cannot be opened; nothing is left open.
+    """
+    assembly = _Assembly(plan)
+    await assembly.open()  # after all that may refuse: nothing is made, or left open, in vain
+    return assembly.running()
+
+
+class _Assembly:
+    """The parts that others share; the rest is made where it is needed, once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        listeners = introduced(plan.sinks)
+        self._meter = _meter(plan, tuple(listener.name for listener in listeners))
+        self._herald = Herald(meter=self._meter, listeners=listeners)
+        here = PythonTransport(plan.registry.tools, meter=self._meter, grace_seconds=plan.settings.grace_seconds)
+        self._apart = _apart(plan, self._meter)
+        self._transport = here if self._apart is None else _by_isolation(here, self._apart)
+        self._processes = LocalProcesses()
+        self._owner = self._processes.own_id()
+
+    async def open(self) -> None:
+        """A database may be far away, or at work on its schema for an hour: the caller's event loop goes on meanwhile.
+
+        Whoever is cancelled meanwhile leaves at once, and nothing open behind: what is opened then is closed again.
+        """
+        plan = self._plan
+        opening = partial(
+            stores.open_store,
+            plan.store, key=plan.key, clock=plan.clock, ids=plan.ids, meter=self._meter, heard=self._herald.durable,
+        )  # fmt: skip
+        if not is_address(plan.store):
+            self._put_together(*opening())
+            return
+        begun = _begun(opening)
+        try:
+            keys, opened = await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            begun.add_done_callback(_let_go)
+            raise
+        self._put_together(keys, opened)
+
+    def _put_together(self, keys: Keys, opened: Store) -> None:
+        plan = self._plan
+        self._keys = keys
+        self._store = plan.around(opened)
+        self._chronicle = Chronicle(keys=self._keys, clock=plan.clock)
+        self._steps = Steps(policy=plan.policy, ids=plan.ids, settings=plan.settings)
+        self._refusals = Refusals(store=self._store, chronicle=self._chronicle, steps=self._steps)
+        self._results = Results(registry=plan.registry, keys=self._keys)
+        self._attempts = Attempts(transport=self._transport, chronicle=self._chronicle, clock=plan.clock, ids=plan.ids)
+        self._endings = Endings(chronicle=self._chronicle, attempts=self._attempts, clock=plan.clock)
+        self._afterwards = Afterwards(clock=plan.clock, settings=plan.settings)
+        self._performing = Performing()
+        self._submissions = Submissions(grace_seconds=plan.settings.grace_seconds)
+        self._decider = Decider(policy=plan.policy, clock=plan.clock)
+        self._reconciler = Reconciler(
+            store=self._store,
+            registry=plan.registry,
+            transport=self._transport,
+            chronicle=self._chronicle,
+            keys=self._keys,
+            liveness=self._processes,
+            meter=self._meter,
+            settings=plan.settings,
+            performing=self._performing,
+        )
+        self._keeper = Keeper(
+            store=self._store,
+            performing=self._performing,
+            reconciler=self._reconciler,
+            clock=SystemClock(),
+            settings=plan.settings,
+            owner=self._owner,
+            meter=self._meter,
+        )
+
+    def running(self) -> Running:
+        gate = self._gate()
+        self._keeper.start_heartbeat()
+        if self._plan.looks_after:
+            self._keeper.start_recovery()
+        return Running(
+            gate=gate,
+            submissions=self._submissions,
+            apart=self._apart,
+            store=self._store,
+            keeper=self._keeper,
+            afterwards=self._afterwards,
+            herald=self._herald,
+            meter=self._meter,
+        )
+
+    def _gate(self) -> Gate:
+        plan, store, keys, chronicle = self._plan, self._store, self._keys, self._chronicle
+        return Gate(
+            registry=plan.registry,
+            store=store,
+            decider=self._decider,
+            path=self._path(),
+            chronicle=chronicle,
+            refusals=self._refusals,
+            submissions=self._submissions,
+            desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=plan.registry),
+            reconciler=self._reconciler,
+            switch=Switch(store=store, keys=keys, chronicle=chronicle),
+            purger=Purger(
+                store=store,
+                keys=keys,
+                linker=ChainLinker(keys),
+                chronicle=chronicle,
+                registry=plan.registry,
+                retention=plan.settings.retention,
+            ),
+            drain=Drain(submissions=self._submissions, keeper=self._keeper, store=store),
+            clock=plan.clock,
+            ids=plan.ids,
+            settings=plan.settings,
+            linker=ChainLinker(keys),
+        )
+
+    def _path(self) -> CallPath:
+        plan, store, keys, chronicle = self._plan, self._store, self._keys, self._chronicle
+        return CallPath(
+            registry=plan.registry,
+            store=store,
+            decider=self._decider,
+            capacity=Capacity(transport=self._transport, clock=plan.clock, meter=self._meter, settings=plan.settings),
+            chronicle=chronicle,
+            dispatcher=self._dispatcher(),
+            reads=self._reads(),
+            known=KnownOperations(
+                store=store,
+                chronicle=chronicle,
+                results=self._results,
+                refusals=self._refusals,
+                steps=self._steps,
+                clock=plan.clock,
+            ),
+            refusals=self._refusals,
+            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=plan.ids),
+            steps=self._steps,
+            meter=self._meter,
+        )
+
+    def _dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            store=self._store,
+            attempts=self._attempts,
+            endings=self._endings,
+            results=self._results,
+            chronicle=self._chronicle,
+            herald=self._herald,
+            afterwards=self._afterwards,
+            co_commits=CoCommits(
+                store=self._store, results=self._results, endings=self._endings, afterwards=self._afterwards
+            ),
+            performing=self._performing,
+            keys=self._keys,
+            ids=self._plan.ids,
+            settings=self._plan.settings,
+            owner=self._owner,
+            meter=self._meter,
+        )
+
+    def _reads(self) -> Reads:
+        return Reads(
+            store=self._store,
+            attempts=self._attempts,
+            endings=self._endings,
+            results=self._results,
+            chronicle=self._chronicle,
+            herald=self._herald,
+            refusals=self._refusals,
+            afterwards=self._afterwards,
+            performing=self._performing,
+            settings=self._plan.settings,
+            owner=self._owner,
+        )
+
+
+class Running:
+    """An open gate and what has to end with it, in this order."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        submissions: Submissions,
+        apart: ProcessTransport | None,
+        store: Store,
+        keeper: Keeper,
+        afterwards: Afterwards,
+        herald: Herald,
+        meter: Meter,
+    ) -> None:
+        self.gate = gate
+        self._process = os.getpid()
+        self._submissions = submissions
+        self._apart = apart
+        self._store = store
+        self._keeper = keeper
+        self._afterwards = afterwards
+        self._herald = herald
+        self._meter = meter
+
+    async def close(self) -> None:
+        """End it all in bounded time. A cancellation of the caller is raised afterwards."""
+        if os.getpid() != self._process:
+            return  # a forked child leaves alone what is its parent's
+        closing = asyncio.ensure_future(self._close())
+        await whatever_happens(closing)
+        closing.result()
+        await raise_owed_cancellation()
+
+    async def _close(self) -> None:
+        """Signs of life go on until nothing is in flight; the store goes last, whatever happened before."""
+        try:
+            await self._submissions.close()
+            if self._apart is not None:
+                await self._apart.close()
+            await self._keeper.stop()
+            await self._afterwards.close()
+            await self._herald.close()
+        finally:
+            self._meter.close()
+            await self._store.close()
+
+
+def _begun(opening: Callable[[], Opened]) -> futures.Future[Opened]:
+    """In a thread of its own that keeps no program from ending; those of an executor are waited for."""
+    begun: futures.Future[Opened] = futures.Future()
+    begun.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            begun.set_result(opening())
+        except BaseException as fault:
+            begun.set_exception(fault)
+
+    threading.Thread(target=run, name="placet-opening", daemon=True).start()
+    return begun
+
+
+def _let_go(begun: futures.Future[Opened]) -> None:
+    """Nobody wants it any more. What was opened is closed elsewhere: this may be anybody's event loop."""
+    if begun.exception() is None:
+        _, opened = begun.result()
+        threading.Thread(target=lambda: asyncio.run(opened.close()), name="placet-closing", daemon=True).start()
+
+
+def process_tools(registry: Registry) -> list[Tool]:
+    """Those whose handlers run in processes of their own."""
+    return [tool for tool in registry.tools.values() if tool.contract.isolation is Isolation.PROCESS]
+
+
+def _apart(plan: Plan, meter: Meter) -> ProcessTransport | None:
+    """Whoever runs handlers in processes of their own, if any is to run so."""
+    tools = process_tools(plan.registry)
+    if not tools:
+        return None
+    from placet.adapters.transports.process import ProcessTransport
+
+    return ProcessTransport(
+        tools,
+        meter=meter,
+        clock=plan.clock,
+        grace_seconds=plan.settings.grace_seconds,
+        spare_processes=plan.settings.spare_processes,
+    )
+
+
+def _by_isolation(here: PythonTransport, apart: ProcessTransport) -> Transport:
+    from placet.adapters.transports.by_isolation import TransportByIsolation
+
+    return TransportByIsolation(here=here, apart=apart)
+
+
+def _meter(plan: Plan, sinks: tuple[str, ...]) -> Meter:
+    if plan.metrics is None:
+        return QuietMeter()
+    from prometheus_client import CollectorRegistry
+
+    from placet.adapters.telemetry.metrics import PrometheusMeter
+
+    if not issubclass(type(plan.metrics), CollectorRegistry):
+        raise MisuseError("metrics= is a prometheus_client.CollectorRegistry.")
+    return PrometheusMeter(
+        plan.metrics, tools=tuple(plan.registry.tools), sinks=sinks, store=_name_of_store(plan.store)
+    )
+
+
+def _name_of_store(where: str | Path) -> Hashable:
+    """Equal for gates of one store, and for no others; a store in memory is its gate's own."""
+    if str(where) == MEMORY:
+        return object()
+    return str(where) if is_address(where) else str(Path(where).resolve())
