@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ import pytest
 import placet
 from placet import Principal, Retention
 from placet.adapters.keys import KeyRing
-from placet.bootstrap import audit_export, chain_linker, check_export, open_existing_store, verify_audit
-from placet.engine.purging import PurgeReport
-from placet.model.retention import Kept
-from placet.rules.audit import ChainReport
+from placet.bootstrap.opening import around_store
+from placet.bootstrap.records import audit_export, chain_linker, check_export, verify_audit
+from placet.bootstrap.stores import open_existing_store
+from placet.engine.forgetting import PurgeReport
+from placet.model.retention import Kept, Purge
+from placet.ports.store import Store
+from placet.rules.chain_check import ChainReport
 from placet.testing import FakeClock
 from tests.engine.conftest import OPERATOR, OpenWorld, Spy, World, written
 from tests.unguarded import unguarded
@@ -134,7 +138,7 @@ async def test_a_chain_is_cut_again_and_again_and_keeps_its_last_event(
 async def test_many_events_are_cut_in_small_pieces(
     where: str, open_world: OpenWorld, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("placet.engine.purging._EVENTS_AT_ONCE", 4)
+    monkeypatch.setattr("placet.engine.forgetting._EVENTS_AT_ONCE", 4)
     tool = written(spy)
     world = await open_world(tool, store=where)
     await some_writes(world, tool, 5)
@@ -200,6 +204,58 @@ async def test_a_chain_that_nobody_writes_any_more_keeps_its_last_event(
     assert report.purged[Kept.EVENTS] == 4
     assert [event.sequence async for event in second.gate.store.chained()] == [5, 1]
     assert (await second.gate.verify_audit()).holds
+
+
+# ---------------------------------------------------------------- a host whose clock is behind
+
+
+class Ahead:
+    """A store whose clock is two days before its hosts'; it is asked to forget so often, and no more."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rounds_left = 20
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def now(self) -> datetime:
+        return await self._store.now() + timedelta(days=2)
+
+    async def purge(self, purge: Purge) -> bool:
+        assert self._rounds_left, "it forgets what it says itself, and has no end"
+        self._rounds_left -= 1
+        return await self._store.purge(purge)
+
+
+def ahead(store: Store) -> Store:
+    wrapped: Any = Ahead(store)
+    return wrapped  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("is_by_settings", [True, False])
+async def test_what_a_round_itself_says_is_left_to_later_rounds_even_if_it_is_old_already(
+    where: str, spy: Spy, monkeypatch: pytest.MonkeyPatch, is_by_settings: bool
+) -> None:
+    monkeypatch.setattr("placet.engine.forgetting._EVENTS_AT_ONCE", 4)
+    tool, clock = written(spy), FakeClock()
+    day = Retention(seconds=DAY, audit_seconds=DAY)
+    settings = placet.GateSettings(retention_seconds=DAY, audit_retention_seconds=DAY)
+    opening = placet.open(tools=[tool], store=where, clock=clock, recovery=placet.Recovery.MANUAL, settings=settings)
+
+    async with around_store(opening, ahead) as gate:
+        world = World(gate=gate, clock=clock)
+        await some_writes(world, tool, 3)
+        purger = gate.purger
+        first = await (purger.purge_round() if is_by_settings else purger.purge(day, by=KEEPER))
+        kinds = [event["kind"] for event in world.events()]
+        second = await (purger.purge_round() if is_by_settings else purger.purge(day, by=KEEPER))
+
+        assert (await gate.verify_audit()).holds
+        assert [event["kind"] for event in world.events()] == ["audit_cut"] * 2
+    assert first.purged[Kept.EVENTS] == 6, "what stood when it began, and nothing of its own"
+    assert kinds == ["records_purged"] * 2 + ["audit_cut"] * 2
+    assert second.purged[Kept.EVENTS] == 4, "what the first one said is old, too"
 
 
 # ---------------------------------------------------------------- every other cut
@@ -449,7 +505,7 @@ def test_a_tombstone_mac_is_worth_nothing_as_a_link_or_a_head() -> None:
     from placet.model.audit import ChainTombstone
     from placet.model.identifiers import WriterId
     from placet.ports.keys import KeyPurpose
-    from placet.rules.audit import chain_message, is_sound_tombstone, tombstone_message
+    from placet.rules.chains import chain_message, is_sound_tombstone, tombstone_message
 
     bare = ChainTombstone(
         writer=WriterId("w-1"), first_kept=2, link="0" * 64, removed=1, cut_by="kim", cut_at=FakeClock().now(),

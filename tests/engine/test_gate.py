@@ -243,7 +243,7 @@ async def test_one_definition_decides_and_records_the_same_behind_both_facades(
     def carried() -> tuple[Any, list[Any]]:
         with placet.open(tools=[tool], store=tmp_path / "p.db", recovery=placet.Recovery.MANUAL) as gate:
             outcome = gate.submit(proposal, principal=OPERATOR, run="r1")
-        from placet.bootstrap import open_existing_store
+        from placet.bootstrap.stores import open_existing_store
 
         _, store = open_existing_store(tmp_path / "p.db")
         return outcome, [json.loads(event.body) for event in each_at_once(store.chained())]
@@ -363,6 +363,9 @@ async def test_the_handler_hears_tenant_call_and_key_from_the_server(open_world:
         {"run": "r" * 129},
         {"run": None},
         {"request_id": ""},
+        {"run": "r\0"},
+        {"request_id": "\0"},
+        {"idempotency_key": "k\0"},
         {"idempotency_key": "k" * 129},
         {"idempotency_key": 7},
         {"timeout_seconds": 0},

@@ -12,7 +12,9 @@ import apsw
 import pytest
 
 import placet
-from placet import bootstrap
+from placet.adapters.keys import KeyFile, load_key_file
+from placet.bootstrap.opening import Opening
+from placet.bootstrap.records import open_custody
 from placet.engine.custody import Custody, Loss
 from placet.engine.gate import Gate
 from placet.errors import DecisionRefused, KeyMaterialError, NotFound
@@ -51,12 +53,12 @@ class Place:
             placet.tool(**write, name="vague", operation_key="vague:{order}", probe=probe)(vague),
         ]
 
-    def open(self) -> bootstrap.Opening:
+    def open(self) -> Opening:
         return placet.open(tools=self.tools, store=self.store, recovery="manual")
 
     @asynccontextmanager
     async def custody(self) -> AsyncIterator[Custody]:
-        custody, store = bootstrap.open_custody(self.store)
+        custody, store = open_custody(self.store)
         try:
             yield custody
         finally:
@@ -226,9 +228,7 @@ async def test_the_fingerprints_of_one_event_are_under_the_key_that_it_names(pla
     assert [body["key_id"] for body in bodies if body["call_id"] == "c3"] == [new, new]
     assert len({body["operation"] for body in outer}) == 1
     message = b"acme\x00" + fingerprint_text("A7")
-    macs = {
-        mac.key_id: mac.value for mac in bootstrap.load_key_file(place.key).macs(KeyPurpose.AUDIT_FINGERPRINT, message)
-    }
+    macs = {mac.key_id: mac.value for mac in load_key_file(place.key).macs(KeyPurpose.AUDIT_FINGERPRINT, message)}
     assert len(macs) == 2
     assert outer[1]["result_fingerprint"] == macs[old]
 
@@ -346,7 +346,7 @@ async def test_a_retirement_that_was_interrupted_is_repeated(place: Place) -> No
 async def test_a_rotation_that_was_interrupted_is_put_on_record_by_the_next_one(place: Place) -> None:
     async with place.open() as gate:
         await submit(gate, "pay")
-    shelf = bootstrap.KeyFile(place.key)
+    shelf = KeyFile(place.key)
     old = shelf.ring().current
     with shelf.held():
         new = shelf.add_current(at=await gate.store.now())
@@ -362,7 +362,7 @@ async def test_a_rotation_that_was_interrupted_is_put_on_record_by_the_next_one(
         assert (await gate.verify_audit()).holds
 
 
-@pytest.mark.parametrize("open_it", [lambda place: bootstrap.open_custody(place.store), lambda place: place.open()])
+@pytest.mark.parametrize("open_it", [lambda place: open_custody(place.store), lambda place: place.open()])
 async def test_an_older_copy_of_the_key_file_keeps_the_store_closed(
     place: Place, tmp_path: Path, open_it: Callable[[Place], object]
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import placet
 from placet import GateSettings, Principal, Retention, Truth
-from placet.engine.purging import OldKind, PurgeReport
+from placet.engine.forgetting import PurgeReport
+from placet.engine.purging import OldKind
 from placet.errors import ConfigurationError, DecisionRefused, MisuseError, NotFound
 from placet.model.effect import EffectState
 from placet.model.outcome import AwaitingApproval, Failed, Refused, Replayed, Succeeded

@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 import placet
-from placet import bootstrap
+from placet.bootstrap import stores
 from placet.engine.gate import Gate
 from placet.engine.performing import Performing
 from placet.errors import DecisionRefused, NotFound, StoreInDoubt, StoreUnavailable
@@ -186,14 +186,14 @@ async def nothing(attempt: int) -> None:
 
 @asynccontextmanager
 async def a_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    world, original = World(), bootstrap.open_store
+    world, original = World(), stores.open_store
 
     def open_store(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         keys, store = original(*args, **kwargs)
         world.store = Unreliable(store)
         return keys, world.store
 
-    monkeypatch.setattr(bootstrap, "open_store", open_store)
+    monkeypatch.setattr(stores, "open_store", open_store)
     async with placet.open(
         tools=world.tools(), store=placet.MEMORY, clock=world.clock, ids=SeededIds(), recovery=placet.Recovery.MANUAL
     ) as world.gate:

@@ -544,7 +544,7 @@ async def test_a_plain_function_that_blocks_stops_nobody_and_its_late_answer_is_
             assert began.is_set()
             release.set()
             async with asyncio.timeout(5):
-                while gate.reconciler._transport._stray_looks["pay"]:
+                while gate.reconciler._probing._transport._stray_looks["pay"]:
                     await asyncio.sleep(0.001)
             assert (await states(gate))[key("o-1")] is EffectState.UNKNOWN
     finally:

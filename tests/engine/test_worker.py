@@ -12,8 +12,9 @@ import pytest
 
 import placet
 from placet import ApprovalState, Principal
+from placet.engine.faults import told_of_round
 from placet.engine.reconciler import RecoveryReport
-from placet.errors import StoreUnavailable
+from placet.errors import StoreError, StoreUnavailable
 from placet.model.effect import EffectState
 from placet.worker import Round, Worker
 from tests.engine.conftest import APPROVER, OPERATOR, STRANGER, OpenWorld, Spy, World, acting, written
@@ -142,6 +143,25 @@ async def test_a_worker_goes_on_after_faults_and_ends_after_its_round(
     told = [record.getMessage() for record in caplog.records if record.name == "placet.worker"]
     assert told == ["round failed", "round done", "round done"]
     assert "secret" not in caplog.text
+    assert not hasattr(caplog.records[0], "hint"), "of what is not the store's there is no word"
+
+
+class OfSomebodyElse(StoreError):
+    """A class of their own; its texts may say anything."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (StoreUnavailable("secret", hint="Look at the server."), ("store_unavailable", "Look at the server.")),
+        (OfSomebodyElse("secret", code="secret", hint="secret"), (None, None)),
+    ],
+)
+def test_of_a_stores_fault_a_round_tells_the_code_and_the_next_step(fault, said) -> None:
+    told = told_of_round(fault)
+
+    assert (told.get("code"), told.get("hint")) == said
+    assert "secret" not in str(told)
 
 
 async def test_a_worker_that_is_told_while_it_pauses_ends_at_once(open_world: OpenWorld) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import placet
-from placet import bootstrap
+from placet.bootstrap import stores
+from placet.bootstrap.opening import Opening
 from placet.engine.gate import Gate
 from placet.model.effect import EffectState
 from placet.rules.contracts import Tool
@@ -24,7 +25,7 @@ from placet.testing.kill_points import KillPoint, Mortal, SentinelRemote, die
 from tests.at_once import at_once, each_at_once
 
 FORK_SERVER = get_context("forkserver")
-FORK_SERVER.set_forkserver_preload(["placet.bootstrap", "placet.testing.kill_points", "pydantic", "apsw"])
+FORK_SERVER.set_forkserver_preload(["placet.bootstrap.opening", "placet.testing.kill_points", "pydantic", "apsw"])
 
 LEASE_SECONDS = 0.3
 SETTINGS = placet.GateSettings(
@@ -128,7 +129,7 @@ def tools(remote: SentinelRemote, *, dies: str = "", seconds: float = 0.0, timeo
     return [pay, refund, top_up, balance]
 
 
-def open_gate(place: Place, *, dies: str = "", seconds: float = 0.0, timeout_seconds: float = 0.4) -> bootstrap.Opening:
+def open_gate(place: Place, *, dies: str = "", seconds: float = 0.0, timeout_seconds: float = 0.4) -> Opening:
     """A deadline is short where absence has to be waited for, and long where many share two cores."""
     return placet.open(
         tools=tools(place.remote, dies=dies, seconds=seconds, timeout_seconds=timeout_seconds),
@@ -151,17 +152,17 @@ async def approve(gate: Gate, approval_id: str) -> None:
 @contextmanager
 def mortal_stores(point: KillPoint | None) -> Iterator[None]:
     """Every store this process opens through bootstrap ends it at the point."""
-    original = bootstrap.open_store
+    original = stores.open_store
 
     def open_store(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         keys, store = original(*args, **kwargs)
         return keys, store if point is None else Mortal(store, point)
 
-    bootstrap.open_store = open_store  # type: ignore[assignment]
+    stores.open_store = open_store  # type: ignore[assignment]
     try:
         yield
     finally:
-        bootstrap.open_store = original
+        stores.open_store = original
 
 
 async def recovered(gate: Gate) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import placet
-from placet import bootstrap
+from placet.bootstrap.records import open_custody
 
 PATIENCE_SECONDS = 110
 PROCESSES, ROTATIONS = 4, 20
@@ -20,7 +20,7 @@ COMMON = """
 import asyncio, sys
 from pathlib import Path
 import placet
-from placet import bootstrap
+from placet.bootstrap.records import open_custody
 
 FOLDER, NAME = Path(sys.argv[1]), sys.argv[2]
 STORE = FOLDER / "placet.db"
@@ -61,7 +61,7 @@ ROTATOR = (
     + f"""
 async def main():
     for _ in range({ROTATIONS}):
-        custody, store = bootstrap.open_custody(STORE)
+        custody, store = open_custody(STORE)
         await custody.rotate(by="mara")
         await store.close()
 
@@ -102,7 +102,7 @@ async def test_writers_do_not_notice_that_keys_rotate(tmp_path: Path) -> None:
     assert set(acted.values()) == {1}
     assert len(acted) == sum(counts) + max(counts)
 
-    custody, store = bootstrap.open_custody(tmp_path / "placet.db")
+    custody, store = open_custody(tmp_path / "placet.db")
     try:
         records = await custody.listed()
         kinds = Counter([json.loads(event.body)["kind"] async for event in store.chained()])

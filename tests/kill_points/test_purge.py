@@ -14,7 +14,8 @@ import apsw
 import pytest
 
 import placet
-from placet.bootstrap import open_existing_store, verify_audit
+from placet.bootstrap.records import verify_audit
+from placet.bootstrap.stores import open_existing_store
 from placet.testing import FakeClock
 
 PATIENCE_SECONDS = 60
@@ -40,12 +41,12 @@ FOLDER, MOMENT, NTH = sys.argv[1], sys.argv[2], int(sys.argv[3])
 """
     + COMMON
     + """
-from placet.bootstrap import around_store, open_gate
-from placet.engine import purging
+from placet.bootstrap.opening import around_store, open_gate
+from placet.engine import forgetting
 from placet.testing import FakeClock
 from placet.testing.kill_points import KillPoint, Moment, Mortal
 
-purging._ROWS_AT_ONCE, purging._RUNS_AT_ONCE, purging._EVENTS_AT_ONCE = 2, 2, 7
+forgetting._ROWS_AT_ONCE, forgetting._RUNS_AT_ONCE, forgetting._EVENTS_AT_ONCE = 2, 2, 7
 KEEPER = placet.Principal.person("kim", tenant="ops", scopes=("ops.purge",))
 KEPT = placet.Retention(seconds=90 * 86_400.0, audit_seconds=90 * 86_400.0)
 

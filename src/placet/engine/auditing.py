@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from placet.ports.store import Store
-from placet.rules.audit import ChainCheck, ChainReport, Linker
+from placet.rules.chain_check import ChainCheck, ChainReport
+from placet.rules.chains import Linker
 
 
 async def verify_store(

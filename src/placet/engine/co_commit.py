@@ -49,6 +49,11 @@ NOT_CO_COMMITTED = "not_co_committed"
 ROLLED_BACK = "rolled_back"
 _NOT_CO_COMMITTED = Raised(error_type="NotCoCommitted")
 _ROLLED_BACK = Raised(error_type="RolledBack")
+_HINTS = {
+    "in_a_savepoint": "Co-commit outside of every savepoint, as the last act of the transaction. This connection was "
+    "closed, as nothing else ends all of the transaction: let the refusal pass, and take a new one.",
+}
+"""Next steps that are the reason's own."""
 _NOTHING_DONE = frozenset({EffectState.FAILED, EffectState.RECONCILED_ABSENT})
 
 
@@ -194,7 +199,9 @@ class CoCommit:
     def _refused(self, reason: str) -> CoCommitRefused:
         self._reach(Stage.REFUSED, reason)
         return CoCommitRefused(
-            f"Nothing was settled: {reason.replace('_', ' ')}.", tool=self._dispatch.call.contract.name
+            f"Nothing was settled: {reason.replace('_', ' ')}.",
+            hint=_HINTS.get(reason),
+            tool=self._dispatch.call.contract.name,
         )
 
     # ------------------------------------------------------------ what an attempt's end proves

@@ -8,7 +8,6 @@ from __future__ import annotations
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
 from placet.errors import MisuseError
-from placet.model.contract import Contract
 from placet.model.effect import BrokenEffect, Effect, EffectState
 from placet.model.exact import MOST_LISTED, is_limit, members_of
 from placet.model.principal import Principal, is_principal
@@ -16,6 +15,8 @@ from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 from placet.rules.unknowns import WaitingEffect, waiting_effect
+
+_FEWEST_IN_A_PAGE = 100
 
 
 class EffectLists:
@@ -73,13 +74,12 @@ class EffectLists:
         require_principal(by)
         if not is_limit(limit):
             raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
-        unknown = await self.effects(by=by, states=(EffectState.UNKNOWN,), limit=MOST_LISTED)
+        oldest = await self._longest_unknown(by, limit)
         now = await self._store.now()
-        oldest = sorted(unknown, key=lambda effect: (effect.updated_at, effect.operation_key))[:limit]
         return tuple(
             waiting_effect(
                 effect,
-                self._contract_of(effect.tool),
+                self._registry.contract_of(effect.tool),
                 by,
                 now=now,
                 max_probes=self._settings.max_probes,
@@ -89,6 +89,21 @@ class EffectLists:
         )
 
     # ------------------------------------------------------------ within
+
+    async def _longest_unknown(self, by: Principal, limit: int) -> list[Effect]:
+        """As many as were asked for, if there are, past rows that cannot be read; not past more than are ever listed.
+
+        A page at a time, so that no more of them than one page is in memory, however many there are.
+        """
+        oldest: list[Effect] = []
+        page, seen = max(limit, _FEWEST_IN_A_PAGE), 0
+        while len(oldest) < limit and seen - len(oldest) < MOST_LISTED:
+            found = await self._store.longest_unknown(tenant=by.tenant, subject=_whose(by), limit=page, skip=seen)
+            oldest += [effect for effect in found if isinstance(effect, Effect)]
+            seen += len(found)
+            if len(found) < page:
+                break
+        return oldest[:limit]
 
     async def _listed(
         self, by: Principal, states: tuple[EffectState, ...], limit: int
@@ -100,10 +115,6 @@ class EffectLists:
         if not is_limit(limit):
             raise MisuseError(f"limit= is a whole number from 1 to {MOST_LISTED}.")
         return await self._store.effects(tenant=by.tenant, states=wanted, limit=limit, subject=_whose(by))
-
-    def _contract_of(self, tool: str) -> Contract | None:
-        known = self._registry.tools.get(tool)
-        return known.contract if known is not None else None
 
 
 def require_principal(by: object) -> None:

@@ -39,7 +39,8 @@ from placet.ports.clock import Clock, IdSource
 from placet.ports.store import Store
 from placet.ports.waiting import paying, raise_owed_cancellation
 from placet.rules import proposals
-from placet.rules.audit import ChainReport, Linker
+from placet.rules.chain_check import ChainReport
+from placet.rules.chains import Linker
 
 _log = logging.getLogger("placet.gate")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from placet.engine.faults import told
+from placet.engine.faults import told_of_round
 from placet.engine.performing import Performing
 from placet.engine.reconciler import Reconciler
 from placet.engine.settings import GateSettings
@@ -63,12 +63,12 @@ class Keeper:
                     await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
                 except Exception as fault:
                     self._meter.heartbeat_failed()
-                    _log.warning("heartbeat failed", extra=told(fault))
+                    _log.warning("heartbeat failed", extra=told_of_round(fault))
 
     async def _recover(self) -> None:
         while True:
             try:
                 await self._reconciler.recover()
             except Exception as fault:
-                _log.warning("recovery failed", extra=told(fault))
+                _log.warning("recovery failed", extra=told_of_round(fault))
             await self._clock.sleep(self._settings.recovery_seconds)

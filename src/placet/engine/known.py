@@ -14,8 +14,10 @@ from placet.model.decision import Decision
 from placet.model.effect import Effect
 from placet.model.ledger import Recorded
 from placet.model.outcome import Outcome
+from placet.model.waking import effect_topic
 from placet.ports.clock import Clock
 from placet.ports.store import Store
+from placet.ports.wakeups import pause
 from placet.rules import lifecycle
 from placet.rules.policy import READ_EFFECTS_SCOPE
 
@@ -91,13 +93,14 @@ class KnownOperations:
 
     async def _ended(self, effect: Effect, session: Session) -> bool:
         """Wait, within the caller's patience, for a running operation to leave `dispatched`."""
-        pause = _FIRST_LOOK_SECONDS
-        while (left := session.deadline - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(pause, left))
-            current = await self._store.effect(effect.tenant, effect.operation_key)
-            if current is None or current.state is not effect.state or current.fence != effect.fence:
-                return True
-            pause = min(pause * 2, _LONGEST_LOOK_SECONDS)
+        rest = _FIRST_LOOK_SECONDS
+        with self._store.waiting_for(effect_topic(effect.tenant, effect.operation_key)) as wakeup:
+            while (left := session.deadline - self._clock.monotonic()) > 0:
+                await pause(wakeup, seconds=min(rest, left), clock=self._clock)
+                current = await self._store.effect(effect.tenant, effect.operation_key)
+                if current is None or current.state is not effect.state or current.fence != effect.fence:
+                    return True
+                rest = min(rest * 2, _LONGEST_LOOK_SECONDS)
         return False
 
 

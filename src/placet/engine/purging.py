@@ -1,56 +1,31 @@
-"""Forgets what is old: in small transactions, each on record, none of what is held, none of what does not hold.
+"""On whose word what is old is forgotten, and what is held against that. What one round does is in `forgetting`.
 
-Every transaction compares what was seen, so it may run beside calls, other rounds and other processes, be killed at any
-point and be begun again. What was altered by hand is evidence, and stays. Source: DESIGN sections 9, 10, 14; ADR-0031.
+Source: DESIGN sections 10, 14; ADR-0031.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from itertools import takewhile
-from typing import TypeVar
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
 
-from placet.engine.approving import verify
-from placet.engine.chronicle import NOBODY, Chronicle
+from placet.engine.chronicle import Chronicle
+from placet.engine.forgetting import Forgetting, PurgeReport
 from placet.engine.registry import Registry
 from placet.errors import DecisionRefused, MisuseError, NotFound
-from placet.model.approval import Approval
-from placet.model.audit import AuditEvent, ChainHead, ChainTombstone, EventKind
-from placet.model.effect import Effect
-from placet.model.identifiers import WriterId
+from placet.model.audit import AuditEvent, EventKind
 from placet.model.principal import Principal, Standing, is_principal
-from placet.model.retention import (
-    ALL_SCOPE,
-    ChainCut,
-    FinishedKind,
-    Grave,
-    Hold,
-    Kept,
-    OldApproval,
-    OldRows,
-    Purge,
-    Retention,
-    is_hold_scope,
-)
-from placet.ports.keys import KeyPurpose, Keys
+from placet.model.retention import ALL_SCOPE, FinishedKind, Hold, Kept, OldRows, Retention, is_hold_scope
+from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules import retention as rules
-from placet.rules.approvals import Misfit
-from placet.rules.audit import ChainCheck, Linker, tombstone_message
+from placet.rules.chains import Linker
 
-Row = TypeVar("Row")
+_log = logging.getLogger("placet.purging")
 
-_ROWS_AT_ONCE = 100
-_RUNS_AT_ONCE = 10
-_EVENTS_AT_ONCE = 1_000
 _ROUND_ROWS = 2_000
 """How many rows of a kind one round of a worker forgets; the next round goes on."""
-_MOST_MISSES = 5
-"""How often in a row something may have moved before a kind of rows is left for another time."""
 BY_RETENTION = "retention"
 """Whose word a round goes by that nobody asked for: the settings'."""
 
@@ -70,23 +45,6 @@ class OldKind:
     retention_seconds: float
     rows: OldRows
     is_left: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeReport:
-    """What was forgotten, by kind, and what was left for a person to look at.
-
-    Attributes:
-        broken: rows that cannot be read, approvals whose signatures do not hold, chains that do not; nothing of them
-            is forgotten.
-    """
-
-    purged: dict[Kept, int]
-    broken: int
-
-    @property
-    def count(self) -> int:
-        return sum(self.purged.values())
 
 
 class Purger:
@@ -207,7 +165,16 @@ class Purger:
 
     async def _purged(self, retention: Retention, word: str, *, most: int | None, is_everything: bool) -> PurgeReport:
         """Operations, then runs, then the approvals that stood for those runs, then the rest."""
-        work = _Work(self, word=word, now=await self._store.now(), most=most)
+        work = Forgetting(
+            store=self._store,
+            keys=self._keys,
+            linker=self._linker,
+            chronicle=self._chronicle,
+            word=word,
+            now=await self._store.now(),
+            heads=await self._store.heads() if retention.audit_seconds is not None else (),
+            most=most,
+        )
         for kind in await self._store.finished_kinds():
             seconds, is_known = self._seconds_of(kind, retention)
             if seconds is not None and (is_known or is_everything):
@@ -218,7 +185,10 @@ class Purger:
             await work.tokens(retention.seconds)
         if retention.audit_seconds is not None:
             await work.events(retention.audit_seconds)
-        return work.report()
+        report = work.report()
+        if report.is_audit_waiting:
+            _log.warning("the audit was not cut: events wait to be chained")
+        return report
 
     def _seconds_of(self, kind: FinishedKind, retention: Retention) -> tuple[float | None, bool]:
         """How long operations of a kind are kept, and whether their contract is here to say so."""
@@ -249,185 +219,6 @@ class Purger:
         if scope != ALL_SCOPE:
             facts["tenant"] = scope.partition(":")[2]
         return self._chronicle.event(kind, facts, decided_by=by.subject, model_suggested=False)
-
-
-class _Work:
-    """One round, on one word, as of one instant."""
-
-    def __init__(self, purger: Purger, *, word: str, now: datetime, most: int | None) -> None:
-        self._store = purger._store
-        self._keys = purger._keys
-        self._linker = purger._linker
-        self._chronicle = purger._chronicle
-        self._word = word
-        self._now = now
-        self._left = Counter[Kept](dict.fromkeys(Kept, 2**62 if most is None else most))
-        self._purged: Counter[Kept] = Counter()
-        self._broken = 0
-
-    def report(self) -> PurgeReport:
-        return PurgeReport(purged={kept: self._purged[kept] for kept in Kept}, broken=self._broken)
-
-    async def operations(self, kind: FinishedKind, seconds: float) -> None:
-        before, skip, misses = self._now - timedelta(seconds=seconds), 0, 0
-        while (limit := self._room(Kept.OPERATIONS, _ROWS_AT_ONCE)) and misses < _MOST_MISSES:
-            found = await self._store.finished(kind, before=before, limit=limit, skip=skip)
-            graves = tuple(self._grave(effect) for effect in found if isinstance(effect, Effect))
-            skip += self._left_alone(len(found) - len(graves))
-            if not found:
-                return
-            purge = Purge(
-                holds=await self._holds(),
-                graves=graves,
-                idle_before=before,
-                events=(self._told(Kept.OPERATIONS, len(graves), kind.tenant),),
-            )
-            misses = await self._forget(Kept.OPERATIONS, purge, len(graves), misses)
-
-    async def runs(self, seconds: float) -> None:
-        before, misses = self._now - timedelta(seconds=seconds), 0
-        while (limit := self._room(Kept.RUNS, _RUNS_AT_ONCE)) and misses < _MOST_MISSES:
-            found = await self._store.old_runs(before=before, limit=limit)
-            if not found:
-                return
-            runs = _first_tenants(found, lambda run: run.tenant)
-            told = self._told(Kept.RUNS, len(runs), runs[0].tenant)
-            purge = Purge(holds=await self._holds(), runs=runs, idle_before=before, events=(told,))
-            misses = await self._forget(Kept.RUNS, purge, len(runs), misses)
-
-    async def approvals(self, seconds: float) -> None:
-        """A denial whose run goes on stands, and what does not verify is evidence: both are passed over."""
-        before, skip, misses = self._now - timedelta(seconds=seconds), 0, 0
-        while (limit := self._room(Kept.APPROVALS, _ROWS_AT_ONCE)) and misses < _MOST_MISSES:
-            found = await self._store.old_approvals(before=before, limit=limit, skip=skip)
-            if not found:
-                return
-            tenant = found[0].question.tenant
-            mine = _first_tenants(found, lambda approval: approval.question.tenant)
-            going = [approval for approval in mine if self._may_go(approval)]
-            purge = Purge(
-                holds=await self._holds(),
-                approvals=tuple(OldApproval(tenant=tenant, approval_id=a.question.approval_id) for a in going),
-                idle_before=before,
-                events=(self._told(Kept.APPROVALS, len(going), tenant),),
-            )
-            if await self._forget(Kept.APPROVALS, purge, len(going), 0):
-                going = [approval for approval in going if await self._alone(approval, before)]
-            skip += len(mine) - len(going)
-
-    async def _alone(self, approval: Approval, before: datetime) -> bool:
-        """One approval by itself; False if it has to stay, because its denial stands or because it is held."""
-        seen = OldApproval(tenant=approval.question.tenant, approval_id=approval.question.approval_id)
-        told = self._told(Kept.APPROVALS, 1, seen.tenant)
-        purge = Purge(holds=await self._holds(), approvals=(seen,), idle_before=before, events=(told,))
-        return await self._forget(Kept.APPROVALS, purge, 1, 0) == 0
-
-    async def tokens(self, seconds: float) -> None:
-        before, misses = self._now - timedelta(seconds=seconds), 0
-        while (limit := self._room(Kept.TOKENS, _ROWS_AT_ONCE)) and misses < _MOST_MISSES:
-            tokens = await self._store.old_tokens(before=before, limit=limit)
-            if not tokens:
-                return
-            told = self._told(Kept.TOKENS, len(tokens), NOBODY)
-            purge = Purge(holds=await self._holds(), tokens=tokens, idle_before=before, events=(told,))
-            misses = await self._forget(Kept.TOKENS, purge, len(tokens), misses)
-
-    async def events(self, seconds: float) -> None:
-        before = self._now - timedelta(seconds=seconds)
-        while await self._store.chain_waiting():  # what is older than a cut and comes after it is taken for a copy
-            pass
-        for head in await self._store.heads():
-            await self._chain(head, before)
-
-    async def _chain(self, head: ChainHead, before: datetime) -> None:
-        """Cut one chain's beginning, piece by piece, each of which is held against its links first."""
-        misses = 0
-        while (limit := self._room(Kept.EVENTS, _EVENTS_AT_ONCE)) and misses < _MOST_MISSES:
-            tombstones = [each for each in await self._store.tombstones() if each.writer == head.writer]
-            check = ChainCheck((head,), self._linker, tombstones=tombstones)
-            found = await self._store.oldest_events(head.writer, limit=limit)
-            for event in found:
-                check.see(event)
-            if check.problems:
-                self._left_alone(1)
-                return
-            holds = await self._holds()
-            length = rules.cut_length(found, before=before, holds=holds)
-            if length == 0:
-                return
-            tombstone = self._tombstone(head.writer, found[length - 1].sequence, found[length - 1].link, length)
-            told = self._chronicle.event(
-                EventKind.AUDIT_CUT,
-                self._chronicle.of_store(self._word),
-                reasons=(f"events:{length}", f"first_kept:{tombstone.first_kept}"),
-                model_suggested=False,
-            )
-            cut = ChainCut(first_kept=found[0].sequence, tombstone=tombstone)
-            purge = Purge(holds=holds, cut=cut, idle_before=before, events=(told,))
-            misses = await self._forget(Kept.EVENTS, purge, length, misses)
-
-    def _tombstone(self, writer: WriterId, last: int, link: str, removed: int) -> ChainTombstone:
-        bare = ChainTombstone(
-            writer=writer,
-            first_kept=last + 1,
-            link=link,
-            removed=removed,
-            cut_by=self._word,
-            cut_at=self._now,
-            key_id="",
-            mac="",
-        )
-        mac = self._keys.mac(KeyPurpose.AUDIT_CHAIN, tombstone_message(bare))
-        return replace(bare, key_id=mac.key_id, mac=mac.value)
-
-    def _grave(self, effect: Effect) -> Grave:
-        mark = self._keys.seal(b"purged", bound_to=rules.mark_binding(effect, effect.result_digest))
-        return Grave(
-            tenant=effect.tenant,
-            operation_key=effect.operation_key,
-            state=effect.state,
-            fence=effect.fence,
-            updated_at=effect.updated_at,
-            sealed_mark=mark,
-        )
-
-    def _may_go(self, approval: Approval) -> bool:
-        altered = verify(approval, self._keys)
-        if altered not in (None, Misfit.KEY_RETIRED):
-            self._left_alone(1)
-            return False
-        return rules.may_be_forgotten(approval, now=self._now)
-
-    def _told(self, kept: Kept, count: int, tenant: str) -> AuditEvent:
-        facts = self._chronicle.of_store(self._word) | {"tenant": tenant}
-        reasons = (f"{kept.value}:{count}",)
-        return self._chronicle.event(EventKind.RECORDS_PURGED, facts, reasons=reasons, model_suggested=False)
-
-    async def _holds(self) -> frozenset[str]:
-        return frozenset(hold.scope for hold in await self._store.holds())
-
-    async def _forget(self, kept: Kept, purge: Purge, count: int, misses: int) -> int:
-        """How often in a row nothing was forgotten because something had moved."""
-        if count == 0:
-            return misses
-        if not await self._store.purge(purge):
-            return misses + 1
-        self._purged[kept] += count
-        self._left[kept] -= count
-        return 0
-
-    def _room(self, kept: Kept, most: int) -> int:
-        return max(0, min(most, self._left[kept]))
-
-    def _left_alone(self, count: int) -> int:
-        self._broken += count
-        return count
-
-
-def _first_tenants(rows: tuple[Row, ...], tenant_of: Callable[[Row], str]) -> tuple[Row, ...]:
-    """Rows from the front that are one tenant's, so that each event is in the audit of whom it is about."""
-    first = tenant_of(rows[0])
-    return tuple(takewhile(lambda row: tenant_of(row) == first, rows))
 
 
 def _sound(retention: object) -> Retention:

@@ -48,6 +48,11 @@ class Registry:
     def knows(self, name: str) -> bool:
         return name in self._tools
 
+    def contract_of(self, name: str) -> Contract | None:
+        """None for a tool that is not registered here; another process may have it."""
+        tool = self._tools.get(name)
+        return tool.contract if tool is not None else None
+
     @property
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
