@@ -12,7 +12,7 @@ import pytest
 from placet.proof import slow_disk, workloads
 from placet.proof.bench import ROWS, main
 
-TINY = ("--rounds", "1", "--seconds", "0.05", "--memory-calls", "1000")
+TINY = ("--rounds", "1", "--seconds", "0.05", "--memory-calls", "1000", "--growth", "1000")
 
 
 def bench(*options: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +61,31 @@ def test_writes_on_sqlite_leave_nothing_in_memory(document):
     """An event alone is a kilobyte, so whoever kept one of each call would gain thousands of bytes per call."""
     assert document["rows"]["write_memory"]["median"] < 1_000
     assert document["mode"]["memory_calls"] == 1000
+
+
+def test_a_ledger_that_has_grown_is_measured_beside_a_young_one(tiny, document):
+    grown = document["growth"]
+    assert (grown["effects"], grown["events"], document["mode"]["growth_effects"]) == (1000, 4000, 1000)
+    assert document["rows"]["growth_write"]["median"] == grown["rows"]["governed write"]["ratios"][0]
+    assert document["rows"]["growth_worst_look"]["rounds"] == 1
+    assert f"    {grown['worst_look']}: " in tiny.stderr
+
+
+def test_a_ledger_that_cannot_grow_leaves_what_was_measured_before_it(tmp_path):
+    """A file may be no larger than a young ledger is."""
+    limited = ["prlimit", "--fsize=24000000", sys.executable, "-m", "placet.proof.bench", *TINY, "--growth", "10000"]
+    run = subprocess.run(
+        [*limited, "--where", str(tmp_path), "--json", "-"], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert run.returncode == 0, run.stderr
+    document = json.loads(run.stdout)
+    assert document["growth"] is None
+    assert document["rows"]["write_1_commits"]["median"] == 2.0
+    why = document["missing"]["growth_write"]
+    assert why == document["missing"]["growth_worst_look"] and "the disk did not take the rows" in why
+    assert why in run.stderr, "people read it too"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_that_nobody_can_tell_is_named_with_the_reason(monkeypatch, tmp_path):
@@ -116,6 +141,8 @@ def test_fsync_is_slowed_by_as_much_as_was_asked_for(tmp_path):
         ("--seconds", "nan"),
         ("--seconds", "long"),
         ("--memory-calls", "0"),
+        ("--growth", "999"),
+        ("--growth", "many"),
         ("--fsync-us", "0"),
         ("--where", "/no/such/folder"),
     ],

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from placet.adapters.stores.postgres import connection
-from placet.proof import bench_postgres, slow_disk, workloads
+from placet.proof import bench_postgres, private_server, slow_disk, workloads
 from placet.proof.bench import main
 from placet.proof.pgbench import reference, server
-from placet.proof.pgbench.server import NoServer, schema_of_its_own
+from placet.proof.pgbench.server import schema_of_its_own
+from placet.proof.private_server import NoServer
 
 has_compiler = shutil.which("gcc") is not None or shutil.which("cc") is not None
 pytestmark = pytest.mark.skipif(not has_compiler, reason="needs a C compiler")
-TINY = ("--postgres", "private", "--rounds", "1", "--seconds", "1")
+TINY = ("--postgres", "private", "--rounds", "1", "--seconds", "1", "--growth", "1000")
 MADE_DISTINCT = {"operation_key", "run_id", "call_id", "token", "created_at", "updated_at"}
 
 
@@ -47,9 +48,17 @@ def test_every_row_is_measured_on_a_server_that_keeps_its_promises(document):
     assert (mode["fsync_added_us"], mode["rounds"], mode["seconds"]) == (1_000, 1, 1)
 
 
+def test_a_ledger_that_has_grown_is_measured_on_the_same_server(document):
+    grown = document["growth"]
+    assert (grown["effects"], grown["events"], document["mode"]["growth_effects"]) == (1000, 4000, 1000)
+    assert document["rows"]["growth_write"]["median"] == grown["rows"]["governed write"]["ratios"][0]
+
+
 def test_a_lone_write_is_two_transactions_for_the_store_and_for_the_server(document):
     assert document["rows"]["write_postgres_1_commits"]["median"] == 2.0
-    assert 2.0 <= document["rows"]["write_postgres_1_transactions"]["median"] < 2.5  # the server's own are among them
+    calls = document["rows"]["write_postgres_1_rate"]["median"] * document["mode"]["seconds"]
+    beyond = (document["rows"]["write_postgres_1_transactions"]["median"] - 2.0) * calls
+    assert -0.01 <= beyond < 50  # the server's own are among them
 
 
 def test_writes_of_many_callers_share_their_transactions(document):
@@ -106,8 +115,39 @@ def test_calls_that_pgbench_says_it_made_and_did_not_make_are_no_measurement(pri
     assert private.ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'bench_lost';") == "0"
 
 
+@pytest.mark.parametrize(
+    ("calls", "seconds"), [(99, 3.0), (100, 3.0), (500, 1.9), (500, 2.24)],
+)  # fmt: skip
+def test_what_is_left_of_a_run_after_its_warm_up_is_a_rate_above_zero_or_none(calls, seconds):
+    with pytest.raises(workloads.NotMeasured, match=r"too short to measure.*--seconds"):
+        reference.after_warm_up(calls=calls, seconds=seconds, warm_calls=100, warm_seconds=2.0)
+    left = reference.after_warm_up(calls=101, seconds=2.25, warm_calls=100, warm_seconds=2.0)
+    assert (left.calls, left.seconds) == (1, 0.25)
+
+
+def test_a_sample_that_could_not_be_measured_takes_its_own_rows_and_ratios_with_it_and_no_others(private):
+    values = {row.name: [] for row in bench_postgres.ROWS}
+    missing = {}
+    plain = bench_postgres._plain(private, 1, 1, values)
+    lost = bench_postgres._Sample(rows=("pgbench_1_rate",), take=_nothing_is_measured)
+    for sample in (plain, lost, lost):
+        bench_postgres._take(sample, values, missing)
+    for name in ("write_postgres_1_rate", "write_postgres_64_rate", "plain_64_rate", "pgbench_64_rate"):
+        values[name].append(10.0)
+    bench_postgres._compare(values, missing)
+
+    assert missing == {"pgbench_1_rate": "too short", "write_postgres_1_to_pgbench_1": "too short"}
+    assert values["pgbench_1_rate"] == values["write_postgres_1_to_pgbench_1"] == []
+    assert values["write_postgres_1_to_plain_1"] == [10.0 / values["plain_1_rate"][0]]
+    assert values["write_postgres_64_to_pgbench_64"] == [1.0]
+
+
+def _nothing_is_measured():
+    raise workloads.NotMeasured("too short")
+
+
 def test_a_password_stands_in_no_command(private):
-    there = server.Server(
+    there = server.BenchServer(
         url="postgresql://me:w%40rd@db:5433/there?placet_schema=old&connect_timeout=3", folder=None, fsync_added_us=None
     )
     assert there.database == "postgresql://me@db:5433/there?connect_timeout=3"
@@ -125,7 +165,7 @@ def test_a_value_is_written_without_what_pgbench_takes_for_a_variable(private):
 def test_what_is_missing_is_said_and_nothing_is_measured(missing, monkeypatch, capsys, tmp_path):
     monkeypatch.delenv(slow_disk.SLOWED_BY, raising=False)
     if missing == "programs":
-        monkeypatch.setattr(server, "_NEEDED", ("no-such-program",))
+        monkeypatch.setattr(private_server, "_NEEDED", ("no-such-program",))
     else:
         monkeypatch.setenv("PATH", "")
 

@@ -73,7 +73,7 @@ def test_the_rows_add_up_and_every_operation_is_in_exactly_one_of_them(all_steps
         total.still_unknown
     )
     named = {step.name for step in NAMED_STEPS}
-    assert {row.name for row in rows} <= named | {AT_RANDOM, STOOD_STILL, UNDISTURBED}
+    assert {row.name for row in rows} <= named | {AT_RANDOM, STOOD_STILL, UNDISTURBED}  # nothing befell the database
     assert sum(row.times for row in rows if row.name != STOOD_STILL) >= all_steps.load.kills
     most = [name for name in named if all_steps.load.times[name]]
     assert len(most) + len(all_steps.load.unreached) == len(named)
@@ -141,6 +141,8 @@ def test_the_command_prints_the_table_writes_the_document_and_ends_with_0(tmp_pa
     assert store.exists()
 
     assert json.loads(chaos("--output", str(output), "--json").stdout)["code"] == "exists"
+    nowhere = chaos("--output", str(output.parent / "no-folder" / "report.json"), "--json")
+    assert (nowhere.returncode, "no folder for it" in json.loads(nowhere.stdout)["message"]) == (2, True)
     again = chaos("--store", str(store), "--json")
 
     assert again.returncode == 2

@@ -16,8 +16,8 @@ import pytest
 from pydantic import AfterValidator
 
 import placet
-from placet import bootstrap
 from placet.adapters.transports import python
+from placet.bootstrap import stores
 from placet.engine import approving, capacity, deciding, desk, registry
 from placet.engine.gate import Gate
 from placet.errors import ContractError
@@ -29,8 +29,8 @@ from placet.proof.verify.findings import Once
 from placet.proof.verify.junit import junit
 from placet.proof.verify.scenarios import SCENARIOS, processes
 from placet.rules import approvals, operations
-from placet.rules.audit import ChainReport
 from placet.rules.canonical import canonical_bytes
+from placet.rules.chain_check import ChainReport
 from placet.rules.decoding import decode_object
 from tests.proof import verified_tools
 from tests.proof.verified_tools import TOOLS, get_card, get_order, place_order, ship, tag_order, wipe
@@ -230,14 +230,14 @@ def test_a_policy_that_lets_nobody_leaves_scenarios_unplayed() -> None:
 
 
 def patched_store(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], None]) -> None:
-    original = bootstrap.open_store
+    original = stores.open_store
 
     def open_store(*args: Any, **kwargs: Any) -> Any:
         keys, store = original(*args, **kwargs)
         change(store)
         return keys, store
 
-    monkeypatch.setattr(bootstrap, "open_store", open_store)
+    monkeypatch.setattr(stores, "open_store", open_store)
 
 
 def drops_ends(store: Any) -> None:
@@ -299,12 +299,12 @@ def test_a_store_that_mixes_tenants_is_seen(monkeypatch: pytest.MonkeyPatch, cha
 
 
 def test_a_store_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = bootstrap.open_store
+    original = stores.open_store
 
     def open_store(where: Any, **kwargs: Any) -> Any:
         return original("memory:", **{**kwargs, "key": None})
 
-    monkeypatch.setattr(bootstrap, "open_store", open_store)
+    monkeypatch.setattr(stores, "open_store", open_store)
     found = of(Guarantee.G5, Guarantee.G6, Guarantee.G8, tools=(place_order,))
 
     assert broken(found) >= {"spent_once", "asked_again", "at_once", "steps_of_a_run"}
@@ -430,7 +430,7 @@ def test_an_audit_check_that_sees_nothing_is_seen(monkeypatch: pytest.MonkeyPatc
 
 def test_an_audit_check_that_always_cries_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from placet.proof.verify import scratch
-    from placet.rules.audit import Break
+    from placet.rules.chain_check import Break
 
     async def crying(store: Any, keys: Any) -> ChainReport:
         return ChainReport(writers=1, events=1, breaks=(Break(writer="w", sequence=1, problem="x"),), unpaired=0)
@@ -553,7 +553,8 @@ def test_faults_between_processes_are_seen(monkeypatch: pytest.MonkeyPatch, faul
     def planted(stage: Any, *args: Any) -> Any:
         asked = order(stage, *args)
         if fault == "own stores":
-            return {**asked, "store": str(stage.folder / f"own-{next(count)}.db")}
+            own = stage.scratch.folder / f"own-{next(count)}.db"
+            return {**asked, "store": str(own), "key": f"{own}.key"}
         return {**asked, "dies": ""} if fault == "nobody dies" else asked
 
     monkeypatch.setattr(processes, "_order", planted)

@@ -19,14 +19,17 @@ from typing import Any
 
 import apsw
 
-from placet.bootstrap import is_address
+from placet.bootstrap.addresses import is_address
 from placet.errors import PlacetError
-from placet.proof import bench_postgres, slow_disk, workloads
+from placet.proof import bench_growth, bench_postgres, slow_disk, workloads
 from placet.proof.bench_rows import Row, Values, summary
-from placet.proof.pgbench.server import NoServer
+from placet.proof.growth import running as growth
+from placet.proof.private_server import NoServer
 
 SCHEMA = "bench/1"
 MANY_CALLERS = 64
+GROWN_EFFECTS = 5_000
+_GROWTH_TIMES = 20
 WORTH_A_FLAG = 0.10
 """How much a row may differ from the stored run, either way, before it is pointed out."""
 _PROCESS_ROUNDS = 7
@@ -41,6 +44,7 @@ RATIOS = (
     Row("import_to_python", "import placet : Python alone", "x", 2),
     Row("help_to_python", "placet --help : Python alone", "x", 2),
     Row("write_memory", "resident memory gained per write, after the first ones", "bytes", 0),
+    *growth.ROWS,
 )
 ABSOLUTES = (
     Row("read_cpu", "governed read in memory, CPU", "us", 1),
@@ -114,6 +118,14 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--memory-calls", type=_count, default=2_000, metavar="N", help="writes over which memory is watched (2000)"
     )
     parser.add_argument(
+        "--growth",
+        type=_ledger,
+        default=GROWN_EFFECTS,
+        metavar="N",
+        help=f"effects of the old ledger beside one of {growth.YOUNG_EFFECTS}, with four times as many events "
+        f"({GROWN_EFFECTS}, at least {growth.YOUNG_EFFECTS}); a million take 8 GB and some minutes",
+    )
+    parser.add_argument(
         "--postgres",
         type=_server,
         metavar="URL|private",
@@ -138,6 +150,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     for _ in range(options.rounds):
         _one_round(values, folder, options.seconds)
     missing = {**_processes(values), **_memory(values, folder, options.memory_calls)}
+    grown, not_grown = bench_growth.measured(growth.on_sqlite(folder, _size(options), told=_talked), values)
     return {
         "schema": SCHEMA,
         "mode": {
@@ -148,6 +161,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             "rounds": options.rounds,
             "seconds": options.seconds,
             "memory_calls": options.memory_calls,
+            "growth_effects": options.growth,
         },
         "machine": {
             "python": platform.python_version(),
@@ -156,8 +170,19 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
         },
         "rows": {row.name: summary(row, values[row.name]) for row in ROWS if values[row.name]},
-        "missing": missing,
+        "missing": {**missing, **not_grown},
+        "growth": grown,
     }
+
+
+def _size(options: argparse.Namespace) -> growth.Size:
+    events = options.growth * growth.EVENTS_PER_EFFECT
+    return growth.Size(effects=options.growth, events=events, rounds=options.rounds, times=_GROWTH_TIMES)
+
+
+def _talked(word: str) -> None:
+    """To whoever waits for a large ledger to be filled."""
+    print(f"growth: {word}", file=sys.stderr)
 
 
 def _measure_postgres(options: argparse.Namespace) -> dict[str, Any]:
@@ -167,6 +192,8 @@ def _measure_postgres(options: argparse.Namespace) -> dict[str, Any]:
         fsync_us=options.fsync_us or bench_postgres.FSYNC_US,
         rounds=options.rounds,
         seconds=options.seconds,
+        size=_size(options),
+        told=_talked,
     )
     return {"schema": SCHEMA, **measured}
 
@@ -234,6 +261,8 @@ def _report(document: dict[str, Any], stored: dict[str, Any] | None) -> Iterable
         yield f"{heading:<55} {'median':>10}         {'min - max':<20}{'  now : stored' if stored else ''}"
         for row in rows:
             yield _line(row, document, stored).rstrip()
+            if row is growth.WORST_LOOK:
+                yield from bench_growth.worst_look(document["growth"])
 
 
 def _setting(document: dict[str, Any]) -> Iterable[str]:
@@ -262,7 +291,7 @@ def _line(row: Row, document: dict[str, Any], stored: dict[str, Any] | None) -> 
 
 
 def _differing(now: dict[str, Any], then: dict[str, Any]) -> str:
-    names = ("server", "file_system", "fsync_added_us", "seconds")
+    names = ("server", "file_system", "fsync_added_us", "seconds", "growth_effects")
     return ", ".join(f"{name} {then.get(name)}" for name in names if now.get(name) != then.get(name))
 
 
@@ -301,6 +330,12 @@ def _failed(why: str) -> int:
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1_000_000):
         raise argparse.ArgumentTypeError("a whole number from 1 to 1000000")
+    return int(text)
+
+
+def _ledger(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and growth.YOUNG_EFFECTS <= int(text) <= 100_000_000):
+        raise argparse.ArgumentTypeError(f"a whole number from {growth.YOUNG_EFFECTS} to 100000000")
     return int(text)
 
 

@@ -15,12 +15,14 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from placet.bootstrap import shown_store
-from placet.proof import slow_disk, workloads
+from placet.bootstrap.addresses import shown_store
+from placet.proof import bench_growth, slow_disk, workloads
 from placet.proof.bench_rows import Row, Values, summary
+from placet.proof.growth import running as growth
 from placet.proof.pgbench import reference, server
 
 MANY = 64
@@ -36,6 +38,7 @@ RATIOS = (
     Row("write_postgres_64_commits", f"durable commits per write, {MANY} callers", "", 3),
     Row("write_postgres_1_transactions", "  as the server counts them, 1 caller", "", 3),
     Row("write_postgres_64_transactions", f"  as the server counts them, {MANY} callers", "", 3),
+    *growth.ROWS,
 )
 
 
@@ -63,13 +66,23 @@ ABSOLUTES = tuple(
 ROWS = (*RATIOS, *ABSOLUTES)
 
 
-def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seconds: float) -> dict[str, Any]:
+def measure(
+    where: str,
+    *,
+    folder: Path | None,
+    fsync_us: int,
+    rounds: int,
+    seconds: float,
+    size: growth.Size,
+    told: Callable[[str], None],
+) -> dict[str, Any]:
     """The mode, the machine and the rows of one run.
 
     Args:
         where: `private`, or the URL of a server on which schemas are made and dropped.
         folder: where a private server's files lie; in memory if absent.
         fsync_us: added to each fsync of a private server.
+        size: of the old ledger. `told`: hears how far its filling is.
 
     Raises:
         NoServer, NoSlowDisk: it cannot be had here.
@@ -78,13 +91,16 @@ def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seco
     place = folder or slow_disk.folder_in_memory() or Path(tempfile.gettempdir())
     whole_seconds = math.ceil(seconds)  # pgbench knows no others
     values: Values = {row.name: [] for row in ROWS}
+    missing: dict[str, str] = {}
     with server.opened(where, folder=place, fsync_us=fsync_us) as found, tempfile.TemporaryDirectory() as keys:
         samples = _samples(found, Path(keys) / "bench.key", whole_seconds, values)
         for turn in range(rounds):
             first = turn % len(samples)
             for sample in (*samples[first:], *samples[:first]):
-                sample()
-            _compare(values)
+                _take(sample, values, missing)
+            _compare(values, missing)
+        grown, not_grown = bench_growth.measured(growth.on_postgres(found, size, told=told), values)
+        missing.update(not_grown)
         return {
             "mode": {
                 "where": str(place) if where == "private" else shown_store(where),
@@ -97,6 +113,7 @@ def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seco
                 "rounds": rounds,
                 "seconds": whole_seconds,
                 "pgbench_warm_up_seconds": reference.WARM_UP_SECONDS,
+                "growth_effects": size.effects,
             },
             "machine": {
                 "python": platform.python_version(),
@@ -104,8 +121,9 @@ def measure(where: str, *, folder: Path | None, fsync_us: int, rounds: int, seco
                 "system": f"{platform.system()} {platform.machine()}",
                 "load": [round(load, 1) for load in os.getloadavg()],
             },
-            "rows": {row.name: summary(row, values[row.name]) for row in ROWS},
-            "missing": {},
+            "rows": {row.name: summary(row, values[row.name]) for row in ROWS if values[row.name]},
+            "missing": missing,
+            "growth": grown,
         }
 
 
@@ -121,8 +139,28 @@ def setting(document: dict[str, Any]) -> Iterable[str]:
     yield f"Files on {mode['file_system']} in {mode['where']}; fsync {slowed}; load {machine['load'][0]}"
 
 
-def _samples(on: server.Server, key: Path, seconds: int, values: Values) -> list[Callable[[], None]]:
-    found: list[Callable[[], None]] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """One workload. `rows`: what it measures."""
+
+    rows: tuple[str, ...]
+    take: Callable[[], None]
+
+
+def _take(sample: _Sample, values: Values, missing: dict[str, str]) -> None:
+    """Once more, unless it could not be measured before: then its rows are missing, and all the others stand."""
+    if sample.rows[0] in missing:
+        return
+    try:
+        sample.take()
+    except workloads.NotMeasured as wrong:
+        for row in sample.rows:
+            values[row].clear()
+            missing[row] = str(wrong)
+
+
+def _samples(on: server.BenchServer, key: Path, seconds: int, values: Values) -> list[_Sample]:
+    found: list[_Sample] = []
     for callers in (MANY, 1):
         found += [
             _governed(on, key, callers, seconds, values),
@@ -132,7 +170,7 @@ def _samples(on: server.Server, key: Path, seconds: int, values: Values) -> list
     return found
 
 
-def _governed(on: server.Server, key: Path, callers: int, seconds: int, values: Values) -> Callable[[], None]:
+def _governed(on: server.BenchServer, key: Path, callers: int, seconds: int, values: Values) -> _Sample:
     def sample() -> None:
         with server.schema_of_its_own(on, _new_name()) as schema:
             key.unlink(missing_ok=True)  # a new store makes its own
@@ -147,32 +185,38 @@ def _governed(on: server.Server, key: Path, callers: int, seconds: int, values: 
         values[f"{name}_commits"].append(got.commits / got.calls)
         values[f"{name}_transactions"].append(got.transactions / got.calls)
 
-    return sample
+    told = ("rate", "p50", "p99", "cpu", "commits", "transactions")
+    return _Sample(rows=tuple(f"write_postgres_{callers}_{each}" for each in told), take=sample)
 
 
-def _same(on: server.Server, key: Path, clients: int, seconds: int, values: Values) -> Callable[[], None]:
+def _same(on: server.BenchServer, key: Path, clients: int, seconds: int, values: Values) -> _Sample:
     def sample() -> None:
         key.unlink(missing_ok=True)
         got = reference.same_statements(on, schema=_new_name(), key=key, clients=clients, seconds=seconds)
         values[f"pgbench_{clients}_rate"].append(got.calls / got.seconds)
 
-    return sample
+    return _Sample(rows=(f"pgbench_{clients}_rate",), take=sample)
 
 
-def _plain(on: server.Server, clients: int, seconds: int, values: Values) -> Callable[[], None]:
+def _plain(on: server.BenchServer, clients: int, seconds: int, values: Values) -> _Sample:
     def sample() -> None:
         got = reference.plain_pair(on, schema=_new_name(), clients=clients, seconds=seconds)
         values[f"plain_{clients}_rate"].append(got.calls / got.seconds)
 
-    return sample
+    return _Sample(rows=(f"plain_{clients}_rate",), take=sample)
 
 
-def _compare(values: Values) -> None:
+def _compare(values: Values, missing: dict[str, str]) -> None:
     for callers in (1, MANY):
-        ours = values[f"write_postgres_{callers}_rate"][-1]
+        ours = f"write_postgres_{callers}_rate"
         for name in ("pgbench", "plain"):
-            ratio = ours / values[f"{name}_{callers}_rate"][-1]
-            values[f"write_postgres_{callers}_to_{name}_{callers}"].append(ratio)
+            theirs, ratio = f"{name}_{callers}_rate", f"write_postgres_{callers}_to_{name}_{callers}"
+            gone = [missing[each] for each in (ours, theirs) if each in missing]
+            if gone:
+                values[ratio].clear()
+                missing[ratio] = gone[0]
+            else:
+                values[ratio].append(values[ours][-1] / values[theirs][-1])
 
 
 def _new_name() -> str:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import apsw
 
-from placet.bootstrap import MEMORY, Recovery, open_gate
+from placet.bootstrap.addresses import MEMORY
+from placet.bootstrap.opening import Recovery, open_gate
 from placet.engine.gate import Gate
 from placet.engine.settings import GateSettings
 from placet.model.principal import Principal

@@ -11,7 +11,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from placet.bootstrap import MEMORY, Recovery, open_gate
+from placet.bootstrap.addresses import MEMORY
+from placet.bootstrap.opening import Recovery, open_gate
 from placet.errors import ConfigurationError
 from placet.model.effect import EffectState
 from placet.proof.chaos.plan import ChaosPlan, Sabotage, Steps, Timing

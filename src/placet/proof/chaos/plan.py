@@ -13,6 +13,7 @@ from typing import Any
 
 from placet.engine.settings import GateSettings
 from placet.errors import ConfigurationError
+from placet.proof.chaos.database import Database
 from placet.testing.kill_points import KillPoint, Moment
 
 
@@ -147,7 +148,7 @@ class ChaosPlan:
         kills: how many deaths by SIGKILL end the load, once `operations` have been asked for.
         seconds: when it ends in any case; settling what is open comes after that.
         per_step: deaths wanted at each named step.
-        restart_command: run now and then by a shell, to restart the database under load; None: never.
+        database: what is restarted under load, one way after another; None: nothing is.
     """
 
     store: str
@@ -160,7 +161,7 @@ class ChaosPlan:
     steps: Steps = Steps.ALL
     per_step: int = 1
     sabotage: Sabotage | None = None
-    restart_command: str | None = None
+    database: Database | None = field(default=None, compare=False)
     restart_every_seconds: float = 10.0
     timing: Timing = field(default_factory=Timing)
 
@@ -188,7 +189,7 @@ class ChaosPlan:
             "steps": self.steps.value,
             "per_step": self.per_step,
             "sabotage": self.sabotage.value if self.sabotage is not None else None,
-            "restarts": self.restart_command is not None,
+            "outages": [] if self.database is None else [each.value for each in self.database.takedowns],
             "lease_seconds": bounds.lease_seconds,
             "pause_seconds": bounds.pause_seconds,
             "timeout_seconds": bounds.timeout_seconds,

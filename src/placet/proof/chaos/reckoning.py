@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from placet.bootstrap import Recovery, open_gate
+from placet.bootstrap.opening import Recovery, open_gate
 from placet.engine.gate import Gate
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey

@@ -26,7 +26,7 @@ class Load:
         disturbed: what first disturbed an operation.
         successes: operations that some asker was told a success of.
         faults: how often a life ended by itself, by the code of its fault.
-        restarts: of the database.
+        outages: of the database, each of which it came back from.
         unreached: named steps that no life came to.
         ready_seconds: how long each life took to open its gate.
     """
@@ -39,7 +39,7 @@ class Load:
     disturbed: dict[str, str] = field(default_factory=dict)
     successes: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
-    restarts: int = 0
+    outages: Counter[str] = field(default_factory=Counter)
     unreached: tuple[str, ...] = ()
     seconds: float = 0.0
     ready_seconds: list[float] = field(default_factory=list)

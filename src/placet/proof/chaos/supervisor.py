@@ -12,12 +12,16 @@ import random
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 
+from placet.proof.chaos.database import Database, Takedown
 from placet.proof.chaos.herd import ChaosFailed, Herd, Worker
 from placet.proof.chaos.plan import AT_RANDOM, NAMED_STEPS, STOOD_STILL, ChaosPlan, Inside, Life, Sabotage, Steps
 from placet.proof.chaos.slots import Load, Slot
+from placet.proof.private_server import NoServer
 
 KILLED = -int(signal.SIGKILL)
 _LONGEST_TAKEN_UP = 6
@@ -47,6 +51,8 @@ class Supervisor:
         self._chance = random.Random(plan.seed)
         self._slots = [Slot(number=n, journal=folder / f"slot-{n}.jsonl") for n in range(plan.workers)]
         self._load = Load()
+        self._is_quiet = asyncio.Event()
+        self._is_down = False
         self._faults_in_a_row = 0
         self._unready_in_a_row = 0
         self._until = 0.0
@@ -57,19 +63,21 @@ class Supervisor:
         """The load, from the first birth to the last death.
 
         Raises:
-            ChaosFailed: workers cannot be started, or do nothing but fail.
+            ChaosFailed: workers cannot be started, or do nothing but fail; the database stayed away.
         """
         began = time.monotonic()
         self._until = began + self._plan.seconds
         async with Herd() as herd:
-            restarts = asyncio.create_task(self._restart_now_and_then())
+            outages = asyncio.create_task(self._outages_now_and_then())
             lives = [asyncio.create_task(self._keep_alive(herd, slot)) for slot in self._slots]
             try:
                 await asyncio.gather(*lives)
             finally:
-                for task in (restarts, *lives):
+                self._is_quiet.set()
+                for task in lives:
                     task.cancel()
-                await asyncio.gather(restarts, *lives, return_exceptions=True)
+                await asyncio.gather(*lives, return_exceptions=True)
+                await outages  # which leaves the database as it has to be afterwards: there
         load = self._load
         load.open = {operation: None for slot in self._slots for operation in slot.open}
         load.unreached = tuple(sorted({name for name in self._wanted if not load.times[name]}))
@@ -156,7 +164,10 @@ class Supervisor:
     def _bury(self, slot: Slot, step: str, end: int, *, is_shot: bool) -> None:
         said = slot.take_in(self._load)
         self._unready_in_a_row = 0 if "ready" in said else self._unready_in_a_row + 1
-        self._faults_in_a_row = 0 if "ready" in said else self._faults_in_a_row + ("fault" in said)
+        if "ready" in said or self._is_down:
+            self._faults_in_a_row = 0
+        else:
+            self._faults_in_a_row += "fault" in said
         if self._faults_in_a_row > _MOST_FAULTS_IN_A_ROW:
             raise ChaosFailed(f"Workers only fail: {', '.join(sorted(self._load.faults))}.")
         if end == KILLED:
@@ -192,12 +203,33 @@ class Supervisor:
         await asyncio.wait([worker.ended], timeout=seconds)
         return worker.ended.done()
 
-    async def _restart_now_and_then(self) -> None:
-        """The database, by the command of whoever owns it; in a shell, as it was typed."""
-        if self._plan.restart_command is None:
+    async def _outages_now_and_then(self) -> None:
+        """One of each kind after the other, until the load is over; the last one is seen through."""
+        database = self._plan.database
+        if database is None:
             return
-        while True:
-            await asyncio.sleep(self._plan.restart_every_seconds)
-            process = await asyncio.create_subprocess_shell(self._plan.restart_command)
-            if await process.wait() == 0:
-                self._load.restarts += 1
+        for takedown in cycle(database.takedowns):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_quiet.wait(), self._plan.restart_every_seconds)
+                return
+            self._is_down = True
+            for slot in self._slots:
+                slot.take_in(self._load)
+            asking = [operation for slot in self._slots for operation in slot.asking]
+            try:
+                has_suffered = await self._came_back(database, takedown)
+            except ChaosFailed:
+                self._until = 0.0  # without a database nothing is left to be seen
+                raise
+            finally:
+                self._is_down = False
+            if has_suffered:
+                self._load.outages[takedown.value] += 1
+                self._load.disturb(asking, takedown.value)
+
+    async def _came_back(self, database: Database, takedown: Takedown) -> bool:
+        try:
+            return await database.suffer(takedown)
+        except NoServer:
+            fault = ChaosFailed("The database did not come back after an outage.")
+        raise fault

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from placet.bootstrap import MEMORY, Opening, Recovery, around_store, open_gate
+from placet.bootstrap.addresses import MEMORY
+from placet.bootstrap.opening import Opening, Recovery, around_store, open_gate
 from placet.engine.gate import Gate
 from placet.errors import PlacetError
 from placet.model.outcome import AwaitingApproval, Outcome

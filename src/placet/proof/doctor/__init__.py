@@ -13,12 +13,16 @@ import inspect
 from contextlib import ExitStack
 from pathlib import Path
 
-from placet.bootstrap import examine_store, key_path, load_key_file, lost_store, system_clock
+from placet.bootstrap.looking import examine_database, examine_store
+from placet.bootstrap.records import store_keys
+from placet.bootstrap.stores import key_path, missing_store
+from placet.bootstrap.surroundings import system_clock
 from placet.errors import KeyMaterialError, PlacetError, StoreError
 from placet.ports.clock import Clock
-from placet.ports.examining import Examination
+from placet.ports.examining import Examination, ServerExamination
 from placet.ports.keys import Keys
-from placet.proof.doctor import contracts, files, keys, machine, state
+from placet.ports.waiting import in_a_thread
+from placet.proof.doctor import contracts, files, keys, machine, server, state, tables
 from placet.proof.doctor.checks import (
     Check,
     Deployment,
@@ -30,10 +34,9 @@ from placet.proof.doctor.checks import (
     Saying,
     StoreKind,
     fail,
-    skipped,
     warn,
 )
-from placet.rules.redaction import safe_exception_name
+from placet.rules.foreign import safe_exception_name
 
 __all__ = ["Check", "Deployment", "Depth", "Diagnosis", "Level", "Report", "Saying", "checks_of", "diagnose"]
 
@@ -42,14 +45,10 @@ def _in_memory(patient: Patient) -> Saying:
     return warn("the store is in memory: everything is forgotten when its process ends", "Name a file: --store FILE")
 
 
-def _elsewhere(patient: Patient) -> Saying:
-    return skipped("this doctor cannot look into a PostgreSQL store yet")
-
-
 _STORE_CHECKS: dict[StoreKind, tuple[Check, ...]] = {
     StoreKind.SQLITE: (*keys.CHECKS, *files.CHECKS, *state.CHECKS),
     StoreKind.MEMORY: (Check(id="store_kind", about="the store", look=_in_memory),),
-    StoreKind.POSTGRES: (keys.CHECKS[0], Check(id="store_kind", about="the store", look=_elsewhere)),
+    StoreKind.POSTGRES: (*keys.CHECKS, *server.CHECKS, *tables.CHECKS, *state.CHECKS),
 }
 
 
@@ -61,11 +60,14 @@ def checks_of(kind: StoreKind) -> tuple[Check, ...]:
 
 
 async def diagnose(deployment: Deployment, *, depth: Depth = Depth.NEWEST, clock: Clock | None = None) -> Report:
-    """Look at everything, and change nothing. Never raises for what it finds."""
+    """Look at everything, and change nothing. Never raises for what it finds, and holds up nobody's event loop."""
     clock = clock or system_clock()
-    with ExitStack() as opened:
-        patient = _patient(deployment, depth, clock, opened)
+    opened = ExitStack()
+    try:
+        patient = await in_a_thread(lambda: _patient(deployment, depth, clock, opened))
         found = [await _diagnosis(check, patient) for check in checks_of(deployment.kind)]
+    finally:
+        await in_a_thread(opened.close)
     return Report(diagnoses=tuple(found))
 
 
@@ -77,13 +79,15 @@ def _patient(deployment: Deployment, depth: Depth, clock: Clock, opened: ExitSta
 
     path = Path(deployment.store)
     key = deployment.key or key_path(path)
+    database = _database(deployment, opened)
     return Patient(
         deployment=deployment,
         depth=depth,
         clock=clock,
         key=key,
         keys=_keys(key) if _is_key_named(deployment) else _unnamed_key(),
-        store=_store(deployment, path, opened),
+        store=_store(deployment, path, opened) if database is None else _store_on(database, deployment),
+        server=database,
         wall_drift_seconds=drift,
     )
 
@@ -102,19 +106,35 @@ def _unnamed_key() -> KeyMaterialError:
 
 def _keys(key: Path) -> Keys | PlacetError:
     try:
-        return load_key_file(key)
+        return store_keys(key)
     except KeyMaterialError as error:
+        return error
+
+
+def _database(deployment: Deployment, opened: ExitStack) -> ServerExamination | PlacetError | None:
+    if deployment.kind is not StoreKind.POSTGRES:
+        return None
+    try:
+        return opened.enter_context(examine_database(str(deployment.store)))
+    except PlacetError as error:
+        return error
+
+
+def _store_on(database: ServerExamination | PlacetError, deployment: Deployment) -> Examination | PlacetError:
+    try:
+        if isinstance(database, PlacetError) or database.is_made():
+            return database
+        return missing_store(deployment.store, deployment.key)
+    except PlacetError as error:
         return error
 
 
 def _store(deployment: Deployment, path: Path, opened: ExitStack) -> Examination | PlacetError:
     if deployment.kind is not StoreKind.SQLITE:
         return StoreError("The store is not a file.")
-    own = key_path(path)
-    is_own = deployment.key is None or deployment.key.absolute() == own.absolute()
     try:
-        if is_own and not path.exists() and own.exists():
-            return lost_store(path, own)
+        if not path.exists() and path.parent.is_dir():
+            return missing_store(path, deployment.key)
         return opened.enter_context(examine_store(path))
     except PlacetError as error:
         return error
@@ -126,7 +146,7 @@ def _store(deployment: Deployment, path: Path, opened: ExitStack) -> Examination
 async def _diagnosis(check: Check, patient: Patient) -> Diagnosis:
     """What a check says. One that breaks is red: what nobody could look at is not fine."""
     try:
-        answer = check.look(patient)
+        answer = await in_a_thread(lambda: check.look(patient))
         saying = await answer if inspect.isawaitable(answer) else answer
     except PlacetError as error:
         saying = fail(str(error).rstrip("."), error.hint)

@@ -14,10 +14,11 @@ from pathlib import Path
 from placet.errors import PlacetError
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
-from placet.ports.examining import Examination
-from placet.ports.keys import Keys
+from placet.ports.examining import Examination, ServerExamination
+from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
+from placet.rules.addresses import names_database
 from placet.rules.contracts import Tool
 
 
@@ -71,7 +72,7 @@ class Deployment:
         said = str(self.store)
         if said == "memory:":
             return StoreKind.MEMORY
-        return StoreKind.POSTGRES if said.startswith(("postgres://", "postgresql://")) else StoreKind.SQLITE
+        return StoreKind.POSTGRES if names_database(self.store) else StoreKind.SQLITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class Patient:
 
     Attributes:
         key: the key file in force.
+        server: None where the store is kept by no server.
         wall_drift_seconds: by how much the wall clock moved more than the steady one while the rest was read.
     """
 
@@ -89,6 +91,7 @@ class Patient:
     key: Path
     keys: Keys | PlacetError
     store: Examination | PlacetError
+    server: ServerExamination | PlacetError | None
     wall_drift_seconds: Callable[[], float]
 
 
@@ -178,8 +181,46 @@ def of_store(look: Callable[[Patient, Examination], Saying]) -> Callable[[Patien
     return guarded
 
 
+def of_server(look: Callable[[Patient, ServerExamination], Saying]) -> Callable[[Patient], Saying]:
+    """A look that needs the server to be reachable."""
+
+    def guarded(patient: Patient) -> Saying:
+        if patient.server is None or isinstance(patient.server, PlacetError):
+            return skipped("the database cannot be reached")
+        return look(patient, patient.server)
+
+    return guarded
+
+
+def of_store_on_server(look: Callable[[Patient, ServerExamination], Saying]) -> Callable[[Patient], Saying]:
+    """A look at what a server keeps that needs the store to be made."""
+
+    def guarded(patient: Patient) -> Saying:
+        if isinstance(patient.store, PlacetError) or patient.server is None or isinstance(patient.server, PlacetError):
+            return skipped("the store cannot be read")
+        return look(patient, patient.server)
+
+    return guarded
+
+
 def of_store_and_keys(look: Callable[[Patient, Examination, Keys], Saying]) -> Callable[[Patient], Saying]:
-    """A look that needs the store and its keys."""
+    """A look that needs the store and its keys: by another's, everything that is sound looks as if it were forged."""
+
+    def of_its_own(patient: Patient, store: Examination, keys: Keys) -> Saying:
+        if not is_key_of(store, keys):
+            return skipped("the key is not this store's")
+        return look(patient, store, keys)
+
+    return of_store_and_any_keys(of_its_own)
+
+
+def is_key_of(store: Examination, keys: Keys) -> bool:
+    """Whether the store was made with these keys, in their newest copy."""
+    return keys.is_authentic(KeyPurpose.STORE, STORE_CHECK, store.key_check())
+
+
+def of_store_and_any_keys(look: Callable[[Patient, Examination, Keys], Saying]) -> Callable[[Patient], Saying]:
+    """A look that needs the store to be readable, and some keys."""
 
     def guarded(patient: Patient) -> Saying:
         if isinstance(patient.store, PlacetError) or isinstance(patient.keys, PlacetError):

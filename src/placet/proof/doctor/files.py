@@ -6,10 +6,11 @@ import os
 import stat
 from pathlib import Path
 
-from placet.bootstrap import sqlite_library_version, sqlite_settings
+from placet.bootstrap.looking import sqlite_library_version, sqlite_settings
 from placet.errors import PlacetError
 from placet.ports.examining import Examination
 from placet.proof.doctor.checks import Check, Depth, Patient, Saying, fail, of_error, of_store, ok, skipped, warn
+from placet.proof.doctor.layout import layout_saying
 from placet.proof.slow_disk import file_system
 
 _NETWORK = frozenset(
@@ -86,24 +87,7 @@ def _store_schema(patient: Patient, store: Examination) -> Saying:
     layout = store.layout()
     if not layout.is_ours:
         return fail("the file is a database, and no placet store", "Point --store at the store.")
-    if layout.version > layout.latest:
-        return fail(
-            f"the store was made by a newer placet (schema {layout.version}, known here: {layout.latest})",
-            "Upgrade placet on this machine before opening the store.",
-        )
-    if layout.differences:
-        named = ", ".join(layout.differences[:3])
-        more = f" and {len(layout.differences) - 3} more" if len(layout.differences) > 3 else ""
-        return fail(
-            f"somebody changed the schema by hand: {named}{more}",
-            "Stop all writers, keep the file, and restore from a backup: what kept illegal rows out may be gone.",
-        )
-    if layout.version < layout.latest:
-        return warn(
-            f"schema {layout.version} becomes {layout.latest} when the store is opened next",
-            "Back up store and key first; older versions of placet may refuse it afterwards.",
-        )
-    return ok(f"schema {layout.version}, as it was made")
+    return layout_saying(layout)
 
 
 def _store_integrity(patient: Patient, store: Examination) -> Saying:

@@ -7,8 +7,19 @@ from pathlib import Path
 
 from placet.errors import PlacetError
 from placet.ports.examining import Examination
-from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys, KeyState
-from placet.proof.doctor.checks import Check, Patient, Saying, fail, of_error, of_store_and_keys, ok, warn
+from placet.ports.keys import Keys, KeyState
+from placet.proof.doctor.checks import (
+    Check,
+    Patient,
+    Saying,
+    fail,
+    is_key_of,
+    of_error,
+    of_store_and_any_keys,
+    of_store_and_keys,
+    ok,
+    warn,
+)
 
 
 def key_file(patient: Patient) -> Saying:
@@ -32,8 +43,7 @@ def _owners(store: Path) -> tuple[int, ...]:
 
 
 def _key_of_store(patient: Patient, store: Examination, keys: Keys) -> Saying:
-    check = store.key_check()
-    if keys.is_authentic(KeyPurpose.STORE, STORE_CHECK, check):
+    if is_key_of(store, keys):
         return ok("the key is this store's")
     return fail(
         "the key is not this store's, or is a copy from before its last rotation",
@@ -60,6 +70,6 @@ def _key_rotation(patient: Patient, store: Examination, keys: Keys) -> Saying:
 
 CHECKS = (
     Check(id="key_file", about="the key file", look=key_file),
-    Check(id="key_of_store", about="key and store", look=of_store_and_keys(_key_of_store)),
+    Check(id="key_of_store", about="key and store", look=of_store_and_any_keys(_key_of_store)),
     Check(id="key_rotation", about="rotation of keys", look=of_store_and_keys(_key_rotation)),
 )

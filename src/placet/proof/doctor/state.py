@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from placet.bootstrap import chain_linker
+from placet.bootstrap.records import chain_linker
 from placet.engine.approving import verify
 from placet.model.audit import ElidedEvents
 from placet.model.effect import BrokenEffect
@@ -23,7 +21,7 @@ from placet.proof.doctor.checks import (
     warn,
 )
 from placet.rules.approvals import Misfit
-from placet.rules.audit import ChainCheck, verify_chains
+from placet.rules.chain_check import ChainCheck, verify_chains
 
 _ROWS = 1_000
 _ALL = 2**62
@@ -49,15 +47,16 @@ def _broken_rows(patient: Patient, store: Examination, keys: Keys) -> Saying:
     if broken or suspect:
         return fail(
             f"somebody changed rows by hand: {broken} effects and {suspect} approvals do not hold",
-            "Find out who can write the store. Keep the file, and compare it with a backup.",
+            "Find out who can write the store. Keep it as it is, and compare it with a backup.",
         )
     which = "all" if patient.depth is Depth.DEEP or len(effects) < limit else f"the newest {limit:,}"
     return ok(f"{which} effects and open approvals can be read")
 
 
 def _unknown_effects(patient: Patient, store: Examination) -> Saying:
-    ages = [_age(patient, since) for since in store.unknown_since()]
-    stranded = store.stranded(now=patient.clock.now())
+    now = store.now(patient.clock.now())
+    ages = [(now - since).total_seconds() for since in store.unknown_since()]
+    stranded = store.stranded(now=now)
     if not ages and not stranded:
         return ok("no effect is unknown")
     old = sum(1 for age in ages if age >= _DAY)
@@ -66,10 +65,6 @@ def _unknown_effects(patient: Patient, store: Examination) -> Saying:
     if stranded:
         told += f"; {stranded} were left dispatched by an owner that is gone"
     return warn(told, "placet effects reconcile looks them up; what has no probe is for a person to settle.")
-
-
-def _age(patient: Patient, since: datetime) -> float:
-    return (patient.clock.now() - since).total_seconds()
 
 
 def _audit_chain(patient: Patient, store: Examination, keys: Keys) -> Saying:
@@ -109,7 +104,7 @@ def _newest_audit(store: Examination, keys: Keys) -> Saying:
 def _broken_audit(breaks: int) -> Saying:
     return fail(
         f"the audit does not hold: {breaks} breaks",
-        "placet audit verify says where. Stop all writers, keep the file, compare with a kept anchor.",
+        "placet audit verify says where. Stop all writers, keep the store as it is, compare with a kept anchor.",
     )
 
 

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from placet.proof import workloads
-from placet.proof.pgbench.server import Server, schema_of_its_own
+from placet.proof.pgbench.server import BenchServer, schema_of_its_own
 
 WARM_UP_SECONDS = 1
 """Each client's session plans its statements in it."""
+_LEAST_SECONDS = 0.25
 STORE_SETTINGS = {
     "statement_timeout": "15s",
     "lock_timeout": "10s",
@@ -55,7 +56,7 @@ class Reference:
     seconds: float
 
 
-def same_statements(server: Server, *, schema: str, key: Path, clients: int, seconds: int) -> Reference:
+def same_statements(server: BenchServer, *, schema: str, key: Path, clients: int, seconds: int) -> Reference:
     """Clients that send what the store sends, each its next call after its last, in a new schema.
 
     Raises:
@@ -69,7 +70,7 @@ def same_statements(server: Server, *, schema: str, key: Path, clients: int, sec
         return _run(server, schema, script, clients, seconds, STORE_SETTINGS, left_before=1)
 
 
-def plain_pair(server: Server, *, schema: str, clients: int, seconds: int) -> Reference:
+def plain_pair(server: BenchServer, *, schema: str, clients: int, seconds: int) -> Reference:
     """Clients that send the least that a claim and a settle can be, in a new schema without placet.
 
     Raises:
@@ -81,7 +82,7 @@ def plain_pair(server: Server, *, schema: str, clients: int, seconds: int) -> Re
 
 
 def _run(
-    server: Server,
+    server: BenchServer,
     schema: str,
     script: str,
     clients: int,
@@ -109,7 +110,23 @@ def _run(
     if left != calls:
         raise workloads.NotMeasured(f"pgbench says that it made {calls} calls, and {left} are there")
     warm_seconds, warm_rate = float(progress[1]), float(progress[2])
-    return Reference(calls=calls - round(warm_seconds * warm_rate), seconds=took - warm_seconds)
+    return after_warm_up(
+        calls=calls, seconds=took, warm_calls=round(warm_seconds * warm_rate), warm_seconds=warm_seconds
+    )
+
+
+def after_warm_up(*, calls: int, seconds: float, warm_calls: int, warm_seconds: float) -> Reference:
+    """What is left of a run without its first part.
+
+    Raises:
+        NotMeasured: nothing is, or not even a quarter of a second: its rate would be chance, or below zero.
+    """
+    left = Reference(calls=calls - warm_calls, seconds=seconds - warm_seconds)
+    if left.calls < 1 or left.seconds < _LEAST_SECONDS:
+        raise workloads.NotMeasured(
+            "too short to measure: pgbench made too few calls after its warm-up. Give it more --seconds"
+        )
+    return left
 
 
 _WRITERS = """
@@ -125,7 +142,7 @@ SELECT json_build_object(
 """
 
 
-def _values(server: Server, schema: str) -> dict[str, str]:
+def _values(server: BenchServer, schema: str) -> dict[str, str]:
     """What stands in the statements: the one write that was made in this schema."""
     found = json.loads(server.ask(_ROWS, schema=schema))
     effect, names, (started, completed) = found["effect"], found["form"], found["events"]

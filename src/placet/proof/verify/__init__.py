@@ -4,25 +4,29 @@
     verification.count(Verdict.BROKEN)      # 0, or something to mend
     verification.unproven                   # guarantees of which nothing could be played here
 
-Every scenario has a scratch store in a temporary folder; the project's own store, key and handlers are not touched. In
-the place of each handler and probe are hands of our own. What the contracts themselves run, such as validators of
-their models, and the policy, do run.
+Every scenario has scratch stores: files in a temporary folder, or schemas of their own in the database that the
+configuration names, dropped afterwards. The project's own store, key and handlers are not touched. In the place of each
+handler and probe are hands of our own. What the contracts themselves run, such as validators of their models, and the
+policy, do run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from placet.bootstrap import system_clock
+from placet.bootstrap.scratch import ScratchDatabase
 from placet.engine.registry import Registry
+from placet.proof.verify.clock import StageClock
 from placet.proof.verify.findings import (
     Breach,
+    CannotApply,
     Finding,
     Guarantee,
     NotPlayed,
@@ -33,10 +37,10 @@ from placet.proof.verify.findings import (
     Verification,
 )
 from placet.proof.verify.scenarios import SCENARIOS
+from placet.proof.verify.scratch import Scratch, ScratchFiles, ScratchSchemas
 from placet.proof.verify.stage import Configuration, Origin, Stage
 from placet.rules.contracts import Tool
-from placet.rules.redaction import safe_exception_name
-from placet.testing.fakes import FakeClock
+from placet.rules.foreign import safe_exception_name
 
 __all__ = ["SCENARIOS", "Configuration", "Finding", "Guarantee", "Origin", "Verdict", "Verification", "verify"]
 
@@ -56,8 +60,11 @@ def verify(
 
     Raises:
         ContractError: the tools cannot be registered together.
+        ConfigurationError, StoreError: the database cannot be reached, or no scratch schema can be made in it.
     """
     Registry(configuration.tools)
+    if configuration.database is not None:
+        asyncio.run(_ready(configuration.database))
     findings: list[Finding] = []
     with _quiet():
         for guarantee in Guarantee:
@@ -66,6 +73,17 @@ def verify(
                     heard(finding)
                     findings.append(finding)
     return Verification(findings=tuple(findings))
+
+
+async def _ready(database: str) -> None:
+    """Drop what a run left that died, and see that a store can be made, before anything is said to be proven."""
+    scratch = ScratchDatabase(database, label=secrets.token_hex(4))
+    await scratch.sweep()
+    with tempfile.TemporaryDirectory(prefix="placet-verify-") as folder:
+        try:
+            await scratch.make("first", Path(folder, "first.key"))
+        finally:
+            await scratch.drop()
 
 
 @contextmanager
@@ -118,16 +136,23 @@ def _verdict(scenario: Scenario, configuration: Configuration, tool: Tool | None
         return Verdict.BROKEN, breach.told, breach.next_step
     except NotPlayed as why:
         return Verdict.NOT_PLAYED, str(why), ""
+    except CannotApply as why:
+        return Verdict.CANNOT_APPLY, str(why), ""
     except Exception as error:
         name = safe_exception_name(error)
     return Verdict.BROKEN, f"the scenario broke down: {name}", "PLACET_DEBUG=1 shows where. Please report it."
 
 
 async def _told(scenario: Scenario, configuration: Configuration, tool: Tool | None, folder: Path) -> str:
-    stage = Stage(configuration, folder, FakeClock(system_clock().now()))
-    match scenario:
-        case Once(play=play):
-            return await play(stage)
-        case PerTool(play=play_with):
-            assert tool is not None  # noqa: S101 - a scenario per tool is played with one
-            return await play_with(stage, stage.tools[tool.contract.name])
+    database = configuration.database
+    scratch: Scratch = ScratchFiles(folder) if database is None else ScratchSchemas(folder, database)
+    stage = Stage(configuration, scratch, StageClock())
+    try:
+        match scenario:
+            case Once(play=play):
+                return await play(stage)
+            case PerTool(play=play_with):
+                assert tool is not None  # noqa: S101 - a scenario per tool is played with one
+                return await play_with(stage, stage.tools[tool.contract.name])
+    finally:
+        await scratch.end()

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from placet.bootstrap import Recovery, open_gate
+from placet.bootstrap.opening import Recovery, open_gate
 from placet.engine.settings import GateSettings
 from placet.errors import PlacetError
 from placet.model.context import CallContext
@@ -70,7 +70,8 @@ async def _act(order: dict[str, Any], tool: Tool) -> dict[str, Any]:
     by = Principal.agent(who["subject"], tenant=who["tenant"], roles=who["roles"], scopes=who["scopes"])
     opening = open_gate(
         tools=(in_our_hands(tool, hand),),
-        store=Path(order["store"]),
+        store=order["store"],
+        key=Path(order["key"]),
         policy=ALLOW,
         settings=GateSettings(lease_seconds=30.0, call_seconds=20.0),
         recovery=Recovery.MANUAL,

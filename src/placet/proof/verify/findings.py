@@ -1,7 +1,7 @@
 """What a scenario is, and what it finds.
 
-A scenario ends in one of three ways: it returns what held, it raises `Breach`, or it raises `NotPlayed`. What was not
-played is counted and named; it is never green.
+A scenario ends in one of four ways: it returns what held, or it raises `Breach`, `NotPlayed` or `CannotApply`. What was
+not played is counted and named; it is never green.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Verdict(StrEnum):
     HELD = "held"
     BROKEN = "broken"
     NOT_PLAYED = "not run"
+    CANNOT_APPLY = "n/a"
 
 
 class Breach(Exception):
@@ -56,6 +57,10 @@ class Breach(Exception):
 
 class NotPlayed(Exception):
     """The scenario could not be played against this; the message says why."""
+
+
+class CannotApply(Exception):
+    """There is nothing here for the scenario to be about, such as arguments; the message says what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +115,7 @@ class Verification:
     @property
     def unproven(self) -> tuple[Guarantee, ...]:
         """Guarantees of which nothing was played here."""
-        played = {finding.guarantee for finding in self.findings if finding.verdict is not Verdict.NOT_PLAYED}
+        played = {finding.guarantee for finding in self.findings if finding.verdict in (Verdict.HELD, Verdict.BROKEN)}
         return tuple(guarantee for guarantee in Guarantee if guarantee not in played)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as Xml
 
 from placet.proof.verify.findings import Finding, Guarantee, Verdict, Verification
-from placet.rules.redaction import escape_for_people
+from placet.rules.showing import escape_for_people
 
 
 def junit(verification: Verification) -> bytes:
@@ -28,7 +28,7 @@ def _suite(guarantee: Guarantee, findings: list[Finding]) -> Xml.Element:
         tests=str(len(findings)),
         failures=str(verdicts.count(Verdict.BROKEN)),
         errors="0",
-        skipped=str(verdicts.count(Verdict.NOT_PLAYED)),
+        skipped=str(verdicts.count(Verdict.NOT_PLAYED) + verdicts.count(Verdict.CANNOT_APPLY)),
         time=f"{sum(finding.seconds for finding in findings):.3f}",
     )
     for finding in findings:
@@ -50,6 +50,6 @@ def _case(finding: Finding) -> Xml.Element:
         case Verdict.BROKEN:
             failure = Xml.SubElement(case, "failure", message=told, type="breach")
             failure.text = escape_for_people(finding.next_step)
-        case Verdict.NOT_PLAYED:
+        case Verdict.NOT_PLAYED | Verdict.CANNOT_APPLY:
             Xml.SubElement(case, "skipped", message=told)
     return case

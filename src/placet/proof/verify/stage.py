@@ -1,19 +1,19 @@
 """A scratch gate over the user's own contracts and policy, with hands of our own in the place of every handler.
 
 A contract stays as it is, but for two members: attempts run as coroutines here, whatever their isolation, and a
-deadline that is longer than a moment is cut to one. No handler and no probe of the user's is ever called; their
-functions are not even kept.
+deadline that is longer than a few seconds is cut to them, or to a moment where it is waited for. No handler and no
+probe of the user's is ever called; their functions are not even kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from placet.bootstrap import Recovery, key_path, open_gate
+from placet.bootstrap.opening import Recovery, open_gate
 from placet.engine.gate import Gate
 from placet.engine.settings import GateSettings
 from placet.model.call import Call
@@ -25,15 +25,20 @@ from placet.model.json import JsonValue
 from placet.model.outcome import AwaitingApproval, Outcome
 from placet.model.principal import Principal, Role
 from placet.ports.policy import PolicyEngine
-from placet.proof.verify.findings import NotPlayed
+from placet.proof.verify.clock import StageClock
+from placet.proof.verify.findings import CannotApply, NotPlayed
+from placet.proof.verify.scratch import Scratch
 from placet.proof.verify.specimens import NoSpecimen, Specimen, result_for, specimens
 from placet.rules.contracts import Tool
 from placet.rules.policy import DECIDE_SCOPE, READ_EFFECTS_SCOPE, RECONCILE_SCOPE
-from placet.testing.fakes import FakeClock
 
+PATIENCE_SECONDS = 5.0
+"""How long an attempt may take at most here: a busy machine breaks no guarantee."""
 MOMENT_SECONDS = 0.1
-"""How long an attempt may take at most here."""
+"""The same where a deadline is waited for."""
 RUN = "verify"
+STORE = "scratch"
+"""The name of the store that a scenario plays in unless it says another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +57,14 @@ class Configuration:
     Attributes:
         agent: who proposes in production, if the configuration says so.
         origin: None if the tools live in this process alone; scenarios with several processes are not played then.
+        database: the URL of a PostgreSQL database in which scratch schemas are made; None for SQLite files.
     """
 
     tools: tuple[Tool, ...]
     policy: PolicyEngine
     agent: Principal | None = None
     origin: Origin | None = None
+    database: str | None = field(default=None, repr=False)
 
 
 class Hand:
@@ -90,7 +97,7 @@ def in_our_hands(tool: Tool, hand: Hand) -> Tool:
     contract = replace(
         tool.contract,
         isolation=Isolation.ASYNC,
-        timeout_seconds=min(tool.contract.timeout_seconds, MOMENT_SECONDS),
+        timeout_seconds=min(tool.contract.timeout_seconds, PATIENCE_SECONDS),
     )
     return tool.with_stand_in(contract, hand.run, hand.look if tool.contract.has_probe else None)
 
@@ -122,10 +129,10 @@ class Stage:
         hands: by the tool's name.
     """
 
-    def __init__(self, configuration: Configuration, folder: Path, clock: FakeClock) -> None:
+    def __init__(self, configuration: Configuration, scratch: Scratch, clock: StageClock) -> None:
         self.configuration = configuration
         self.clock = clock
-        self.folder = folder
+        self.scratch = scratch
         self.hands: dict[str, Hand] = {}
         self.tools: dict[str, Tool] = {}
         for tool in configuration.tools:
@@ -133,13 +140,10 @@ class Stage:
             self.hands[name] = Hand(_result(tool))
             self.tools[name] = in_our_hands(tool, self.hands[name])
 
-    @property
-    def store(self) -> Path:
-        return self.folder / "scratch.db"
-
-    @property
-    def key(self) -> Path:
-        return key_path(self.store)
+    async def later(self, seconds: float) -> None:
+        """Move the clocks of gates and stores."""
+        self.clock.advance(seconds)
+        await self.scratch.later(seconds)
 
     @asynccontextmanager
     async def gate(
@@ -147,15 +151,16 @@ class Stage:
         *,
         policy: PolicyEngine | None = None,
         settings: GateSettings | None = None,
-        store: str | Path | None = None,
+        named: str = STORE,
         **more: Any,
     ) -> AsyncIterator[Gate]:
-        """A gate over the scratch store, which recovers nothing by itself."""
+        """A gate over the scratch store, or another one by its name, which recovers nothing by itself."""
         opening = open_gate(
             tools=tuple(self.tools.values()),
-            store=store or self.store,
+            store=await self.scratch.place(named),
+            key=self.scratch.key(named),
             policy=policy or self.configuration.policy,
-            settings=settings or GateSettings(lease_seconds=3600.0, grace_seconds=0.2),
+            settings=settings or GateSettings(lease_seconds=3600.0, call_seconds=15.0, grace_seconds=0.2),
             recovery=Recovery.MANUAL,
             clock=more.pop("clock", self.clock),
             **more,
@@ -167,6 +172,14 @@ class Stage:
     def uses(self) -> int:
         """How often any handler would have run."""
         return sum(len(hand.used) for hand in self.hands.values())
+
+    def hurried(self, tool: Tool) -> Tool:
+        """The same tool with a deadline of a moment, in every gate from now on."""
+        name = tool.contract.name
+        seconds = min(tool.contract.timeout_seconds, MOMENT_SECONDS)
+        hand, contract = self.hands[name], replace(tool.contract, timeout_seconds=seconds)
+        self.tools[name] = tool.with_stand_in(contract, hand.run, hand.look if contract.has_probe else None)
+        return self.tools[name]
 
     def hand(self, tool: Tool) -> Hand:
         return self.hands[tool.contract.name]
@@ -180,6 +193,8 @@ class Stage:
             return specimens(tool, count)
         except NoSpecimen as why:
             told = str(why)
+        if count > 1 and not self.specimens(tool)[0].proposed:
+            raise CannotApply("it has no arguments")
         raise NotPlayed(told)
 
     def operations(self, tool: Tool, count: int) -> tuple[Specimen, ...]:
@@ -191,6 +206,8 @@ class Stage:
         template = tool.contract.operation_key
         if template is None:
             return self.specimens(tool, 1) * count  # the call id names the operation
+        if not template.fields:
+            raise CannotApply("all of its calls are one operation")
         found: dict[tuple[object, ...], Specimen] = {}
         for each in self.specimens(tool, count):
             found.setdefault(tuple(repr(each.accepted.get(name)) for name in template.fields), each)

@@ -48,12 +48,13 @@ async def steps_of_a_run(stage: Stage) -> str:
 
 async def deadline(stage: Stage, tool: Tool) -> str:
     """A handler that never answers, and one that will not be cancelled."""
+    tool = stage.hurried(tool)
     hand = stage.hand(tool)
     for index, does in enumerate((_never, _stubborn)):
         (specimen,) = stage.specimens(tool)
         hand.does = does
         before = len(hand.used)
-        async with stage.gate(store=stage.folder / f"{index}.db") as gate:
+        async with stage.gate(named=f"s{index}") as gate:
             by = await stage.let(gate, tool, specimen)
             outcome = await stage.submitted(gate, tool, specimen, "c1", by=by)
         if len(hand.used) == before:
@@ -129,6 +130,7 @@ class _Own(BaseException):
 
 async def every_ending(stage: Stage, tool: Tool) -> str:
     """However an attempt ends, its end is on record."""
+    tool = stage.hurried(tool)
     endings: dict[str, Callable[[CallContext], Any]] = {
         "returns": lambda context: stage.hand(tool).result,
         "returns nonsense": lambda context: object(),

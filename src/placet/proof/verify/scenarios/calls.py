@@ -10,7 +10,7 @@ from placet.errors import InvalidArguments
 from placet.model.json import JsonValue
 from placet.model.outcome import Invalid, Succeeded
 from placet.model.principal import Role
-from placet.proof.verify.findings import REPORT, Guarantee, NotPlayed, Once, PerTool, Scenario, require
+from placet.proof.verify.findings import REPORT, CannotApply, Guarantee, NotPlayed, Once, PerTool, Scenario, require
 from placet.proof.verify.specimens import Specimen
 from placet.proof.verify.stage import ALLOW, RUN, Stage, proposal
 from placet.rules.contracts import Tool
@@ -76,7 +76,7 @@ def _beside(name: str) -> Iterator[str]:
 
 async def unknown_member(stage: Stage, tool: Tool) -> str:
     if "" in tool.contract.open_members:
-        raise NotPlayed("the contract lets unknown members in on purpose")
+        raise CannotApply("the contract lets unknown members in on purpose")
     (specimen,) = stage.specimens(tool)
     name = "verify_unknown_member"
     await _all_refused(stage, tool, {"an unknown member": _with(tool, specimen, {**specimen.proposed, name: 1})})
@@ -86,7 +86,7 @@ async def unknown_member(stage: Stage, tool: Tool) -> str:
 async def wrong_type(stage: Stage, tool: Tool) -> str:
     (specimen,) = stage.specimens(tool)
     if not specimen.proposed:
-        raise NotPlayed("it has no arguments")
+        raise CannotApply("it has no arguments")
     asks: dict[str, dict[str, Any]] = {}
     open_to_all: list[str] = []
     for name, value in specimen.proposed.items():

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Any
 
-from placet.engine.reconciler import Truth
+from placet.engine.settling import Truth
 from placet.model.context import Found
 from placet.model.contract import Contract, EffectClass
 from placet.model.outcome import Conflict, Replayed, Unknown
@@ -160,7 +160,7 @@ def _require_safe_attempts(tool: Tool, ran: int, keys: set[Any]) -> None:
 
 
 async def _settle(stage: Stage, gate: Any, tool: Tool, key: str) -> str:
-    stage.clock.advance(3_600.0)
+    await stage.later(3_600.0)
     hand = stage.hand(tool)
     if tool.contract.has_probe:
         hand.sees = Found(result=hand.result)

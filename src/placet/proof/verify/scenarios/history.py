@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from placet.model.principal import Principal, Role
 from placet.proof.verify.findings import REPORT, Guarantee, NotPlayed, Once, Scenario, require
-from placet.proof.verify.scratch import audit_of, changed
-from placet.proof.verify.stage import RUN, Stage
+from placet.proof.verify.scratch import audit_of
+from placet.proof.verify.stage import RUN, STORE, Stage
 
 
 async def untouched(stage: Stage) -> str:
     """The check that has to see changes must not see any where there are none."""
     events = await _history(stage)
-    report = await audit_of(stage.store, stage.key)
+    report = await audit_of(stage.scratch, STORE)
     require(report.holds and report.events == events, "an untouched audit does not hold", REPORT)
     return f"{events} untouched events hold"
 
 
 async def altered(stage: Stage) -> str:
-    return await _seen(
-        stage, "altered", "UPDATE audit_events SET body = json_set(body, '$.subject', 'x') WHERE sequence = 3"
-    )
+    change = """replace(body, '"subject":"', '"subject":"x')"""
+    return await _seen(stage, "altered", f"UPDATE audit_events SET body = {change} WHERE sequence = 3")  # noqa: S608
 
 
 async def deleted(stage: Stage) -> str:
@@ -49,8 +48,8 @@ async def cut_off(stage: Stage) -> str:
 
 async def _seen(stage: Stage, what: str, *statements: str) -> str:
     await _history(stage)
-    changed(stage.store, *statements)
-    report = await audit_of(stage.store, stage.key)
+    await stage.scratch.changed(STORE, *statements)
+    report = await audit_of(stage.scratch, STORE)
     require(not report.holds, f"history that was {what} still holds", REPORT)
     return f"history that was {what} shows: {report.breaks[0].problem}"
 

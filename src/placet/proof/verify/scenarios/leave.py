@@ -13,8 +13,7 @@ from placet.model.identifiers import PolicyVersion
 from placet.model.outcome import AwaitingApproval, Refused
 from placet.model.principal import Principal, Role
 from placet.proof.verify.findings import REPORT, Guarantee, NotPlayed, PerTool, Scenario, require
-from placet.proof.verify.scratch import changed
-from placet.proof.verify.stage import ASK, RUN, Stage, proposal
+from placet.proof.verify.stage import ASK, RUN, STORE, Stage, proposal
 from placet.rules.contracts import Tool
 from placet.rules.policy import Matrix
 
@@ -32,7 +31,7 @@ async def as_policy_says(stage: Stage, tool: Tool) -> str:
     for role in Role:
         by = stage.agent(tool.contract, role)
         before = stage.uses
-        async with stage.gate(store=stage.folder / f"{role.value}.db") as gate:
+        async with stage.gate(named=role.value) as gate:
             decision = await gate.explain(proposal(tool, specimen, "c1"), principal=by, run=RUN)
             outcome = await gate.submit(proposal(tool, specimen, "c1"), principal=by, run=RUN)
         word = type(decision)
@@ -205,7 +204,7 @@ async def forged_row(stage: Stage, tool: Tool) -> str:
             raise NotPlayed(f"it could not be asked for here: {asked.code}")
         await stage.approve(gate, tool, genuine)
     for forgery in (_GRAFTED, _BARE):
-        changed(stage.store, forgery)
+        await stage.scratch.changed(STORE, forgery)
         async with stage.gate(policy=ASK) as gate:
             outcome = await gate.submit(ask, principal=by, run=RUN)
         require(not stage.uses, f"a row that was changed by hand let it run ({outcome.status})", REPORT)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from placet.model.contract import ApprovalMode
@@ -17,7 +18,7 @@ from placet.proof.verify.actor import AFTER_ACTING, BEFORE_ACTING, LATER, NO_TOO
 from placet.proof.verify.findings import REPORT, Guarantee, NotPlayed, PerTool, Scenario, require
 from placet.proof.verify.scenarios.effects import is_write
 from placet.proof.verify.specimens import Specimen
-from placet.proof.verify.stage import ALLOW, RUN, Stage, proposal
+from placet.proof.verify.stage import ALLOW, RUN, STORE, Stage, proposal
 from placet.rules.contracts import Tool
 from placet.testing.kill_points import SentinelRemote
 
@@ -27,7 +28,8 @@ _PATIENCE_SECONDS = 60.0
 async def two_processes(stage: Stage, tool: Tool) -> str:
     (specimen,) = stage.specimens(tool)
     by = await _prepared(stage, tool, specimen)
-    with _actors(stage, tool, specimen, by, dies=("", "")) as actors:
+    where = await stage.scratch.place(STORE)
+    with _actors(stage, tool, specimen, by, where, dies=("", "")) as actors:
         answers = [_answer(actor) for actor in _released(actors)]
     acted = _remote(stage).effects()
     told = ", ".join(answer["status"] for answer in answers)
@@ -52,11 +54,12 @@ async def _killed(stage: Stage, tool: Tool, moment: str, *, acted: int) -> str:
     """A process dies by SIGKILL inside its attempt. Nobody else can tell whether it acted, so nobody acts again."""
     (specimen,) = stage.specimens(tool)
     by = await _prepared(stage, tool, specimen)
-    with _actors(stage, tool, specimen, by, dies=(moment,)) as actors:
+    where = await stage.scratch.place(STORE)
+    with _actors(stage, tool, specimen, by, where, dies=(moment,)) as actors:
         (actor,) = _released(actors)
         actor.wait(_PATIENCE_SECONDS)
     require(actor.returncode == -9, "the process was not killed where it should die", REPORT)
-    stage.clock.advance(LATER.total_seconds())
+    await stage.later(LATER.total_seconds())
     ask = proposal(tool, specimen, "c1")
     async with stage.gate(policy=ALLOW) as gate:
         await gate.reconciler.recover()
@@ -92,12 +95,12 @@ async def _prepared(stage: Stage, tool: Tool, specimen: Specimen) -> Principal:
 
 
 def _remote(stage: Stage) -> SentinelRemote:
-    return SentinelRemote(stage.folder / "remote.jsonl")
+    return SentinelRemote(stage.scratch.folder / "remote.jsonl")
 
 
 @contextmanager
 def _actors(
-    stage: Stage, tool: Tool, specimen: Specimen, by: Principal, *, dies: tuple[str, ...]
+    stage: Stage, tool: Tool, specimen: Specimen, by: Principal, where: str | Path, *, dies: tuple[str, ...]
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that have the store open and wait for their word; none of them is left behind."""
     actors: list[subprocess.Popen[str]] = []
@@ -111,7 +114,7 @@ def _actors(
                 text=True,
             )
             actors.append(actor)
-            _say(actor, json.dumps(_order(stage, tool, specimen, by, each)))
+            _say(actor, json.dumps(_order(stage, tool, specimen, by, where, each)))
         for actor in actors:
             _heard(actor)
         yield actors
@@ -121,7 +124,7 @@ def _actors(
             actor.communicate()
 
 
-def _order(stage: Stage, tool: Tool, specimen: Specimen, by: Principal, dies: str) -> dict[str, Any]:
+def _order(stage: Stage, tool: Tool, specimen: Specimen, by: Principal, where: str | Path, dies: str) -> dict[str, Any]:
     origin = stage.configuration.origin
     if origin is None:
         raise NotPlayed("the tools are not said to be importable by another process")
@@ -130,8 +133,9 @@ def _order(stage: Stage, tool: Tool, specimen: Specimen, by: Principal, dies: st
         "module": origin.module,
         "attribute": origin.attribute,
         "tool": tool.contract.name,
-        "store": str(stage.store),
-        "remote": str(stage.folder / "remote.jsonl"),
+        "store": str(where),
+        "key": str(stage.scratch.key(STORE)),
+        "remote": str(stage.scratch.folder / "remote.jsonl"),
         "proposal": proposal(tool, specimen, "c1"),
         "principal": {
             "subject": by.subject,

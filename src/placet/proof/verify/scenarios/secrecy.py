@@ -16,10 +16,9 @@ from placet.model.context import CallContext
 from placet.model.contract import ApprovalMode, Contract
 from placet.model.json import JsonObject
 from placet.model.outcome import AwaitingApproval, Outcome
-from placet.proof.verify.findings import REPORT, Guarantee, NotPlayed, PerTool, Scenario, require
-from placet.proof.verify.scratch import texts_of
+from placet.proof.verify.findings import REPORT, CannotApply, Guarantee, NotPlayed, PerTool, Scenario, require
 from placet.proof.verify.specimens import NoSpecimen, Specimen, marked, result_for
-from placet.proof.verify.stage import ASK, RUN, Stage, proposal
+from placet.proof.verify.stage import ASK, RUN, STORE, Stage, proposal
 from placet.rules.contracts import Tool
 
 
@@ -92,9 +91,9 @@ async def marks(stage: Stage, tool: Tool) -> str:
             f"{what} can be read in {', '.join(found)}",
             "If your policy gives values as reasons, let it give fixed codes. Else it is a fault of placet: report it.",
         )
-    raw = texts_of(stage.store)
+    raw = await stage.scratch.texts(STORE)
     for what, mark in (("a result", in_result), ("an exception's text", in_error)):
-        require(mark.encode() not in raw, f"{what} lies in the store's file in clear", REPORT)
+        require(mark.encode() not in raw, f"{what} lies in the store in clear", REPORT)
     channels = ", ".join(sorted(said.by_channel))
     played = "arguments, results and exceptions" if has_result else "arguments and exceptions"
     return f"{played} of {len(outcomes)} calls are not in: {channels}"
@@ -105,6 +104,8 @@ def _marked(tool: Tool, mark: str) -> Specimen:
         return marked(tool, mark)
     except NoSpecimen as why:
         told = str(why)
+    if not tool.contract.arguments_schema.get("properties"):
+        raise CannotApply("it has no arguments")
     raise NotPlayed(told)
 
 
@@ -134,12 +135,12 @@ async def _heard(stage: Stage, tool: Tool, specimen: Specimen, said: _Said, run:
 
     stage.hand(tool).does = does
     metrics = CollectorRegistry()
-    store = stage.store if run == "c0" else stage.folder / f"{run}.db"
-    async with stage.gate(store=store, sinks=(_Sink(said),), metrics=metrics) as gate:
+    named = STORE if run == "c0" else run
+    async with stage.gate(named=named, sinks=(_Sink(said),), metrics=metrics) as gate:
         by = await stage.let(gate, tool, specimen)
         outcome = await stage.submitted(gate, tool, specimen, run, by=by, run=run)
         said.hear("metrics", generate_latest(metrics).decode())
-        if store != stage.store:
+        if named != STORE:
             said.hear("the audit", *[event.body.decode() async for event in gate.store.chained()])
     said.hear("outcomes", outcome.message, outcome.code)
     if not outcome.is_success:
@@ -177,7 +178,11 @@ async def redacted_for_the_approver(stage: Stage, tool: Tool) -> str:
         "an argument that the contract redacts is shown to the approver",
         REPORT,
     )
-    require(mark.encode() not in texts_of(stage.store), "a redacted argument lies in the store's file in clear", REPORT)
+    require(
+        mark.encode() not in await stage.scratch.texts(STORE),
+        "a redacted argument lies in the store in clear",
+        REPORT,
+    )
     return f"{', '.join(sorted(tool.contract.redact))} is shown to nobody"
 
 
@@ -189,7 +194,7 @@ def _with_secret(tool: Tool, specimen: Specimen, mark: str) -> JsonObject:
         except InvalidArguments:
             continue
         return arguments
-    raise NotPlayed("no redacted argument takes a free text")
+    raise CannotApply("no redacted argument takes a free text")
 
 
 def _redacts(contract: Contract) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placet.engine.gate import Gate
-from placet.engine.reconciler import Truth
+from placet.engine.settling import Truth
 from placet.errors import NotFound, PlacetError
 from placet.model.contract import ApprovalMode
 from placet.model.outcome import AwaitingApproval
