@@ -296,7 +296,7 @@ def test_an_overdue_question_ends_with_6(project) -> None:
     project.rewrite(
         "TOOLS = [look,",
         "import functools\n"
-        "import placet.bootstrap as b\n"
+        "import placet.bootstrap.opening as b\n"
         "b.Matrix = functools.partial(b.Matrix, requirement=placet.Requirement(decide_within_seconds=0.001))\n"
         "TOOLS = [look,",
         "tools.py",

@@ -183,8 +183,8 @@ def test_wrong_usage_is_told(audited) -> None:
         (("verify", "--export", "e.jsonl", "--print-anchor"), 2),
         (("verify", "--export", "placet.toml"), 2),
         (("verify", "--export", "placet.db"), 2),
-        (("verify", "--export", "e.jsonl", "--key", "none.key"), 1),
-        (("verify", "--export", "e.jsonl", "--key", "wrong.key"), 1),
+        (("verify", "--export", "e.jsonl", "--key", "none.key"), 2),
+        (("verify", "--export", "e.jsonl", "--key", "wrong.key"), 2),
     ]:
         ran = audited.run("audit", *words)
         assert ran.code == code, (words, ran)

@@ -69,6 +69,17 @@ def test_a_repeated_member_is_refused_before_policy(project) -> None:
     assert not (project.folder / "put.txt").exists()
 
 
+def test_a_name_that_no_tool_has_is_told_with_the_nearest(project) -> None:
+    typed = project.run("call", "--tool", "putt", "--args", '{"text": "x"}')
+    strange = project.run("call", "--tool", "zzzzzz")
+    known = project.run("call", "--tool", "put", "--args", '{"text": "x"}')
+
+    assert "no tool of this project is named 'putt'. Did you mean 'put'?" in typed.err
+    assert "named 'zzzzzz'. placet tools list names them." in strange.err
+    assert typed.code == strange.code and "no tool" not in known.err
+    assert (project.folder / "put.txt").read_text() == "x\n"
+
+
 def test_text_output_keeps_data_and_talk_apart(project) -> None:
     ran = project.run("call", "--tool", "look", "--args", '{"word": "x"}', "--run", "r", "--call-id", "c1")
     quiet = project.run("call", "--tool", "look", "--quiet")

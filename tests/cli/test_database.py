@@ -59,7 +59,7 @@ def test_nothing_shows_the_password_of_a_database(project) -> None:
             ran = project.run(*words, *store, "--key", "k")
             assert SECRET not in ran.out + ran.err and "mara:" not in ran.out + ran.err, words
     shown = json.loads(project.run("config", "show", "--json", "--key", "k").out)
-    assert shown["settings"]["store"]["value"] == "postgresql://127.0.0.1:1/ledger"
+    assert shown["settings"]["store"]["value"] == "postgresql://127.0.0.1:1/ledger?placet_schema=placet"
 
 
 @pytest.mark.parametrize("scheme", ["postgresql+asyncpg", "POSTGRESQL", "mysql"])
@@ -75,11 +75,44 @@ def test_a_misspelt_schema_is_told_and_is_no_new_ledger(on_database, database: D
     assert on_database.run("init", "--store-only").code == 0
     elsewhere = f"{database.url}{'&' if '?' in database.url else '?'}placet_schema=misspelt"
 
-    for words in (("effects", "list"), ("call", "--tool", "look", "--args", "{}"), ("stop", "--list")):
-        done = on_database.run(*words, "--store", elsewhere)
-        assert done.code != 0 and "There is no store" in done.err, (words, done.err)
+    for words in (
+        ("effects", "list"),
+        ("call", "--tool", "look", "--args", "{}"),
+        ("stop", "--list"),
+        ("worker", "--once"),
+    ):
+        done = on_database.run(*words, "--store", elsewhere, "--json")
+        assert (done.code, done.data["code"]) == (1, "store_lost"), (words, done)
+        assert "'misspelt'" in done.data["message"] and "store.key" in done.data["message"]
+        condition, advice, _ = done.data["hint"].partition("placet init --store-only --new-ledger")
+        assert advice and "placet_schema" in condition and "nothing was ever done under this key" in condition
 
+    doctor = on_database.run("doctor", "--store", elsewhere)
+    assert doctor.code != 0 and "'misspelt'" in doctor.out and "nothing was ever done under this key" in doctor.out
     assert database.fetch("SELECT count(*) FROM pg_namespace WHERE nspname = 'misspelt'") == [(0,)]
+
+
+def test_a_second_ledger_under_a_key_is_made_for_whoever_says_so_and_is_named(on_database, database: Database) -> None:
+    assert on_database.run("init", "--store-only").code == 0
+    key = (on_database.folder / "store.key").read_bytes()
+    elsewhere = f"{database.url}{'&' if '?' in database.url else '?'}placet_schema=second"
+
+    refused = on_database.run("init", "--store-only", "--store", elsewhere, "--json")
+    assert (refused.code, refused.data["code"]) == (1, "store_lost")
+    assert database.fetch("SELECT count(*) FROM pg_namespace WHERE nspname = 'second'") == [(0,)]
+
+    made = on_database.run("init", "--store-only", "--new-ledger", "--store", elsewhere)
+    assert made.code == 0 and "?placet_schema=second" in made.out, made
+    assert (on_database.folder / "store.key").read_bytes() == key
+    assert on_database.run("effects", "list", "--store", elsewhere).code == 0
+
+
+def test_a_database_without_store_and_key_is_only_missing(on_database, database: Database) -> None:
+    missing = on_database.run("effects", "list", "--json")
+
+    assert (missing.code, missing.data["code"]) == (1, "store_missing")
+    assert "'placet'" in missing.data["message"] and "placet init --store-only" in missing.data["hint"]
+    assert "?placet_schema=placet" in on_database.run("init", "--store-only").out
 
 
 def test_the_doctor_shows_no_password_of_a_database_whose_key_is_not_named(project) -> None:

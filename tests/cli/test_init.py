@@ -88,8 +88,8 @@ def test_store_only_makes_the_store_that_the_settings_name_and_never_replaces_a_
     for words in (("approvals", "list"), ("effects", "list"), ("audit", "verify"), ("keys", "list")):
         told = project.run(*words, "--json")
         assert (told.code, told.data["code"]) == (1, "store_lost")
-        assert "init" not in told.data["hint"], "nothing is advised that would be refused"
-        assert "backup" in told.data["hint"]
+        condition, advice, _ = told.data["hint"].partition("placet init --store-only --new-ledger")
+        assert advice and "backup" in condition and "nothing was ever done under this key" in condition
     lost = project.run("init", "--store-only", "--json")
     assert (lost.code, lost.data["code"]) == (1, "store_lost")
     assert (project.folder / "placet.db.key").read_bytes() == key
@@ -100,3 +100,37 @@ def test_store_only_makes_the_store_that_the_settings_name_and_never_replaces_a_
     assert (project.folder / "placet.db").exists()
     assert project.run("init", "--store-only", "--json").data["code"] == "exists"
     assert project.run("init", "x", "--store-only").code == 2
+
+
+def test_a_key_that_is_there_before_its_store_needs_a_word_wherever_it_is_kept(project) -> None:
+    """A path that was mistyped would be an empty ledger, and everything could be done again."""
+    elsewhere = ("--store", "other.db", "--key", "placet.db.key")
+    for words in (("effects", "list"), ("call", "--tool", "look"), ("init", "--store-only")):
+        told = project.run(*words, *elsewhere, "--json")
+        assert (told.code, told.data["code"]) == (1, "store_lost"), words
+        assert not (project.folder / "other.db").exists()
+    doctor = project.run("doctor", *elsewhere)
+    assert doctor.code != 0 and "nothing was ever done under this key" in doctor.out
+
+    assert project.run("init", "--store-only", "--new-ledger", *elsewhere).code == 0
+    assert project.run("effects", "list", *elsewhere).code == 0
+
+
+def test_a_new_ledger_is_no_word_for_a_new_project(bare) -> None:
+    ran = bare.run("init", "--new-ledger")
+    assert (ran.code, "--store-only" in ran.err, list(bare.folder.iterdir())) == (2, True, [])
+
+
+def test_a_store_that_a_new_project_would_not_get_is_refused_and_nothing_is_made(bare) -> None:
+    """It would be believed to be in the database, and lie in a file."""
+    for words in (("--store", "postgresql://mara:s3cret@db/ledger"), ("--store", "other.db"), ("--key", "other.key")):
+        ran = bare.run("init", "x", *words)
+        assert (ran.code, "--store-only" in ran.err, "s3cret" in ran.err + ran.out) == (2, True, False), words
+        assert not (bare.folder / "x").exists()
+
+
+def test_a_store_that_the_environment_names_is_said_to_win_over_the_new_project(bare) -> None:
+    ran = bare.run("init", "x", PLACET_STORE="elsewhere.db")
+
+    assert ran.code == 0
+    assert "PLACET_STORE" in ran.err

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import apsw
 import pytest
 
 import placet
@@ -56,7 +57,7 @@ def test_what_is_old_is_forgotten_with_yes_and_then_nothing_is(old: Project) -> 
     ran = old.run("purge", "--older-than", "90d", "--yes", "--json")
 
     purged = {"operations": 2, "runs": 1, "approvals": 0, "tokens": 0, "events": 0}
-    assert (ran.code, ran.data) == (0, {"schema": "purge/1", "purged": purged, "broken": 0})
+    assert (ran.code, ran.data) == (0, {"schema": "purge/1", "purged": purged, "broken": 0, "is_audit_waiting": False})
     again = old.run("purge", "--older-than", "90d", "--yes", "--unregistered")
     assert again.out.split() == ["operations", "1", "runs", "0", "approvals", "0", "tokens", "0", "events", "0"]
     assert old.run("purge", "--older-than", "90d").err.startswith("Nothing is old enough.")
@@ -91,6 +92,22 @@ def test_an_audit_that_was_cut_begins_with_a_tombstone_and_verifies(old: Project
     checked = old.run("audit", "verify", "--export", "audit.jsonl")
     assert checked.code == 0 and "begins at  6" in checked.out
     assert old.run("audit", "verify", "--export", "audit.jsonl", "--json").data["cuts"] == [cut]
+
+
+def test_events_that_cannot_be_chained_keep_the_audit_whole_and_it_is_said(old: Project) -> None:
+    connection = apsw.Connection(str(old.folder / "placet.db"))
+    connection.execute(
+        "INSERT INTO unchained_events (body, key_id, mac) VALUES ('{}', 'k', 'm'); "
+        "CREATE TRIGGER jammed BEFORE UPDATE ON unchained_events BEGIN SELECT RAISE(ABORT, 'jammed'); END"
+    )
+    connection.close()
+
+    ran = old.run("purge", "--audit-older-than", "365d", "--yes")
+
+    assert (ran.code, ran.out.split()[-2:]) == (0, ["events", "0"])
+    assert "no event was forgotten, because others wait to be chained" in ran.err
+    told = old.run("purge", "--audit-older-than", "365d", "--yes", "--json").data
+    assert (told["is_audit_waiting"], told["purged"]["events"]) == (True, 0)
 
 
 def test_the_project_file_says_how_long_things_are_kept(old: Project) -> None:

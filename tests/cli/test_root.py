@@ -215,3 +215,25 @@ def test_python_m_placet_is_the_command_line(bare) -> None:
     )
 
     assert (ran.returncode, ran.stdout) == (0, f"placet {placet.__version__}\n")
+
+
+ADDRESSES = [
+    "postgresql://mara:hunter2canary@127.0.0.1:1/db",
+    "//mara:hunter2canary@db/ledger",
+    "mara:hunter2canary@db:5432/ledger",
+    "PGPASSWORD=hunter2canary",
+    "mara%3Ahunter2canary%40db/ledger",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("before", [[], ["doctor"], ["verify"], ["init"], ["doctor", "--only"], ["doctor", "--stor"]])
+def test_an_address_in_the_wrong_place_is_not_repeated_and_makes_nothing(bare, before: list[str], address: str) -> None:
+    there = sorted(bare.folder.iterdir())
+
+    ran = bare.run(*before, address)
+    joined = bare.run(*before[:1], f"{before[-1]}={address}") if before[1:] else ran
+
+    assert ran.code == joined.code == 2
+    assert "hunter2canary" not in ran.out + ran.err + joined.out + joined.err
+    assert sorted(bare.folder.iterdir()) == there

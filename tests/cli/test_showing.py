@@ -6,7 +6,7 @@ import pytest
 
 from placet import errors
 from placet.cli.commands.call import worst
-from placet.cli.failing import exit_of_error, exit_of_outcome, hint_of
+from placet.cli.failing import ConfigProblem, ToolsNotLoaded, exit_of_error, exit_of_outcome, hint_of
 from placet.cli.screen import shown_key, time_left, value_lines
 from placet.cli.table import Exit
 from placet.engine import replies
@@ -63,7 +63,13 @@ def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call()
         (errors.EffectUnknown(), Exit.UNKNOWN),
         (errors.OperationInProgress(), Exit.UNKNOWN),
         (errors.StoreMissing(), Exit.FAILED),
-        (errors.KeyMaterialError(), Exit.FAILED),
+        (errors.KeyMaterialError(), Exit.USAGE),
+        *((errors.KeyMaterialError(code=f"key_{what}"), Exit.USAGE) for what in ("mismatch", "unreadable", "exposed")),
+        *((errors.KeyMaterialError(code=f"key_{what}"), Exit.FAILED) for what in ("busy", "in_doubt", "in_use")),
+        (errors.ConfigurationError(), Exit.USAGE),
+        (errors.ContractError(), Exit.USAGE),
+        (ConfigProblem(), Exit.USAGE),
+        (ToolsNotLoaded(), Exit.USAGE),
         (errors.MisuseError(), Exit.USAGE),
         (errors.PermissionDenied(), Exit.DENIED),
         (errors.ApprovalRequired(), Exit.PENDING),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SCOPES, Project
+from tests.cli.conftest import PATIENCE_SECONDS, SCOPES, Project
 
 WITH_STOP = json.dumps([*SCOPES, "ops.stop"])
 WITH_ALL = json.dumps([*SCOPES, "ops.stop.all"])
@@ -61,6 +63,19 @@ def test_the_list_says_what_is_stopped_by_whom_and_why(operated: Project) -> Non
     assert listed[0]["reason"] == "it charges\x1b[31m twice"
     assert (text.code, "\x1b" in text.out) == (0, False)
     assert "tool:look --all-tenants" in text.out
+
+
+def test_a_second_stop_says_that_its_reason_was_not_taken(operated: Project) -> None:
+    first = operated.run("stop", "tenant", "--reason", "it charges twice")
+    same = operated.run("stop", "tenant", "--reason", "it charges twice")
+    other = operated.run("stop", "tenant", "--reason", "audit")
+    silent = operated.run("stop", "tenant")
+    (kept,) = operated.run("stop", "--list", "--jsonl").lines
+
+    assert [ran.code for ran in (first, same, other, silent)] == [0, 0, 0, 0]
+    assert ["stopped already" in ran.err for ran in (first, same, other, silent)] == [False, False, True, False]
+    assert "the reason was not changed" in other.err
+    assert kept["reason"] == "it charges twice"
 
 
 def test_nothing_stopped_is_said_so(operated: Project) -> None:
@@ -151,3 +166,100 @@ def test_a_stop_lists_what_goes_on(operated: Project, words: tuple[str, ...]) ->
     (one,) = stopped.data["running"]
     assert (stopped.data["running_count"], one["tenant"], one["tool"], one["run_id"]) == (1, "acme", "hang", "r5")
     assert one["age_seconds"] >= 0
+
+
+def test_a_tool_that_is_not_listed_is_stopped_only_if_that_is_meant(operated: Project) -> None:
+    """A stop of a name with a typing error halts nothing, and whoever typed it would believe that it does."""
+    for words in (("stop", "tool:putt"), ("stop", "tool:Put"), ("stop", "tool:putt", "--json")):
+        refused = operated.run(*words)
+        assert refused.code == 2, (words, refused)
+        assert "--unknown-tool" in refused.err + refused.out and "'put'" in refused.err + refused.out, words
+    assert operated.run("stop", "--list", "--json").data["stops"] == []
+
+    meant = operated.run("stop", "tool:of_another_service", "--unknown-tool")
+
+    assert (meant.code, meant.out.splitlines()[0]) == (0, "stopped  tool:of_another_service")
+    assert "not looked at" in meant.err and "'of_another_service'" in meant.err
+    assert put(operated)[1] == "succeeded"
+    assert operated.run("resume", "tool:of_another_service").code == 0
+
+
+@pytest.mark.parametrize("broken", ["raise RuntimeError('secret words')\n", None])
+def test_where_the_tools_cannot_be_looked_at_a_stop_goes_through_and_says_so(
+    operated: Project, broken: str | None
+) -> None:
+    """Whoever halts something must not first mend a module."""
+    if broken is None:
+        operated.rewrite('tools = "tools:TOOLS"\n', "")
+    else:
+        (operated.folder / "tools.py").write_text(broken)
+
+    stopped = operated.run("stop", "tool:put")
+
+    assert stopped.code == 0, stopped
+    assert "whether there is a tool 'put'" in stopped.err
+    assert "secret" not in stopped.err + stopped.out
+
+
+IMPORTED = "from pathlib import Path\nPath(__file__).with_name('imported').touch()\n"
+HANGS = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])\nsignal.pause()\n"
+
+
+def test_a_tool_that_is_meant_is_stopped_without_a_look_at_the_project(operated: Project) -> None:
+    (operated.folder / "tools.py").write_text(IMPORTED + HANGS)
+
+    stopped = operated.run("stop", "tool:put", "--unknown-tool")
+
+    assert (stopped.code, stopped.out.splitlines()[0]) == (0, "stopped  tool:put")
+    assert not (operated.folder / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        HANGS,
+        "import subprocess, sys\n"
+        f"left = subprocess.Popen([sys.executable, '-c', {HANGS!r}])\n"
+        "Path(__file__).with_name('left').write_text(str(left.pid))\nleft.wait()\n",
+        "import os\nos._exit(0)\n",
+        "import os\nos.write(1, b'[]')\nos._exit(0)\n",
+        "import threading\nTOOLS = 7\nthreading.Thread(target=threading.Event().wait).start()\n",
+    ],
+    ids=["hangs", "waits_for_one_that_hangs", "ends_the_process", "speaks_for_us", "leaves_a_thread"],
+)
+def test_a_stop_waits_for_no_module(operated: Project, module: str) -> None:
+    (operated.folder / "tools.py").write_text(IMPORTED + module)
+
+    stopped = operated.run("stop", "tool:put", "--json")
+
+    assert (operated.folder / "imported").exists()
+    assert (stopped.code, stopped.data["scope"]["name"]) == (0, "put"), stopped
+    assert "whether there is a tool 'put'" in stopped.err
+    assert [line["scope"]["name"] for line in operated.run("stop", "--list", "--jsonl").lines] == ["put"]
+    left = operated.folder / "left"
+    assert not left.exists() or ends(int(left.read_text()))
+
+
+def ends(process: int) -> bool:
+    """Whether it is gone, or waits for nothing but to be buried."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state in "ZX":
+            return True
+    return False
+
+
+def test_what_a_module_says_and_leaves_running_keeps_no_stop_from_knowing_its_tools(operated: Project) -> None:
+    module = operated.folder / "tools.py"
+    module.write_text(
+        "import os, threading\nprint('[]')\nos.write(1, b'[]')\n"
+        "threading.Thread(target=threading.Event().wait).start()\n" + module.read_text()
+    )
+
+    assert operated.run("stop", "tool:putt").code == 2
+    stopped = operated.run("stop", "tool:put")
+    assert (stopped.code, stopped.out, "whether" in stopped.err) == (0, "stopped  tool:put\nstill running  0\n", False)

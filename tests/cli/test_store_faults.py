@@ -41,7 +41,7 @@ def test_a_store_without_its_key_stays_closed_and_gets_no_new_one(project, words
     (project.folder / "placet.db.key").unlink()
     code, name, hint = told(project.run(*words, "--json"))
 
-    assert (code, name) == (1, "key_missing")
+    assert (code, name) == (2, "key_missing")
     assert "--key" in hint
     assert not (project.folder / "placet.db.key").exists()
 
@@ -53,7 +53,7 @@ def test_a_key_that_others_can_read_or_that_is_another_stores_is_refused(project
     key.unlink()
     assert project.run("init", "--store-only", "--store", "other.db").code == 0
     (project.folder / "other.db.key").rename(key)
-    assert told(project.run("audit", "verify", "--json"))[:2] == (1, "key_mismatch")
+    assert told(project.run("audit", "verify", "--json"))[:2] == (2, "key_mismatch")
 
 
 def test_a_file_that_is_no_store_is_told(project) -> None:
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_looked_into_is_told(as_nobody) -> None:
     store = as_nobody.run("audit", "verify", "--store", "locked/placet.db", "--json")
     assert told(store)[:2] == (1, "store_not_writable")
     key = as_nobody.run("audit", "verify", "--key", "locked/placet.key", "--json")
-    assert told(key)[:2] == (1, "key_missing")
+    assert told(key)[:2] == (2, "key_missing")
     assert "permission to read it" in told(key)[2]
 
 
@@ -102,6 +102,6 @@ def test_a_key_of_another_user_is_told_as_a_lack_of_permission(as_nobody) -> Non
     as_nobody.rewrite("[people.root]", "[people.nobody]")
     code, name, hint = told(as_nobody.run("approvals", "list", "--json"))
 
-    assert code == 1
+    assert code == (1 if name == "store_not_writable" else 2)
     assert name in ("key_missing", "store_not_writable")
     assert "permission" in hint

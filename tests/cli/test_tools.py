@@ -158,7 +158,7 @@ def test_tools_that_cannot_be_registered_are_an_error_of_lint(project, tool: str
 
     assert ran.code == 8
     assert [(f["severity"], f["code"]) for f in ran.data["findings"]] == [("error", "contract_invalid")]
-    assert (listed.code, listed.data["code"]) == (1, "contract_invalid")
+    assert (listed.code, listed.data["code"]) == (2, "contract_invalid")
 
 
 # ---------------------------------------------------------------- demo and bench

@@ -38,12 +38,29 @@ def test_whatever_the_tools_module_raises_is_told_by_its_safe_name_alone(project
     ran = project.run("tools", "list", "--json")
     warned = project.run("approvals", "list")
 
-    assert (ran.code, ran.data["code"]) == (1, "tools_not_loaded")
+    assert (ran.code, ran.data["code"]) == (2, "tools_not_loaded")
     assert f"could not be imported: {name}" in ran.data["message"]
     for text in (ran.out, ran.err, warned.out, warned.err):
         assert "Traceback" not in text
         assert SECRET not in text
         assert "S3cr3t" not in text
+
+
+def test_a_name_that_the_module_does_not_have_is_named(project) -> None:
+    project.rewrite('tools = "tools:', 'tools = "tools:MISSPELT_')
+
+    ran = project.run("tools", "list", "--json")
+
+    assert (ran.code, ran.data["code"]) == (2, "tools_not_loaded")
+    assert "could not be imported: there is no MISSPELT_" in ran.data["message"]
+
+
+@pytest.mark.parametrize("words", [("tools", "list"), ("call", "--tool", "put")])
+def test_where_no_project_file_is_found_that_is_said(bare, words: tuple[str, ...]) -> None:
+    ran = bare.run(*words, "--json")
+
+    assert (ran.code, ran.data["code"], ran.data["hint"]) == (2, "config_invalid", "placet init")
+    assert "there is no placet.toml in this folder or above it" in ran.data["message"]
 
 
 def test_an_interrupt_during_the_import_is_an_interrupt(project) -> None:

@@ -146,6 +146,9 @@ def test_a_fault_of_the_store_is_told_and_the_worker_goes_on(kept: Project) -> N
     failed = next(line for line in lines if line["message"] == "round failed")
     assert (code, failed["level"], "error_type" in failed) == (0, "warning", True)
     assert "gone" not in json.dumps(failed)
+    assert failed["code"].startswith("store_") and failed["hint"], "a person at night reads what to do"
+    (began,) = [line for line in lines if line["message"] == "working"]
+    assert began["store"] == str(kept.folder / "placet.db")
 
 
 @pytest.mark.parametrize("words", [("--interval", "0"), ("--interval", "nan"), ("--drain-seconds", "0")])

@@ -158,7 +158,7 @@ def _settings(line: _Line) -> Any:
 
 def _pending(line: _Line) -> Iterator[Suggestion]:
     """Approvals that wait, as far as their signatures hold; of the arguments nothing."""
-    from placet.bootstrap import peek_at_pending
+    from placet.bootstrap.looking import peek_at_pending
     from placet.cli.project import person
 
     settings = _settings(line)
@@ -168,11 +168,11 @@ def _pending(line: _Line) -> Iterator[Suggestion]:
 
 
 def _key_ids(line: _Line) -> Iterator[Suggestion]:
-    from placet.bootstrap import load_key_file
+    from placet.bootstrap.records import store_keys
     from placet.ports.keys import KeyState
 
     settings = _settings(line)
-    for fact in load_key_file(settings.key_file).facts():
+    for fact in store_keys(settings.key_file).facts():
         if fact.state is KeyState.OLD:
             yield Suggestion(word=fact.key_id, about=fact.state.value)
 

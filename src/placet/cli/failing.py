@@ -79,6 +79,10 @@ _OF_REFUSALS = {
 }
 
 
+_KEYS_THAT_DO_NOT_FIT = frozenset(
+    {"key_missing", "key_unreadable", "key_mismatch", "key_exposed", "key_has_other_names"}
+)
+"""Settings name the wrong file, or one that is not fit: no restart helps. What else befalls a key is of the moment."""
 _HINTS = {
     "already_decided": "placet approvals show ID says who decided. Another decision needs a new ask by the proposer.",
     "approval_expired": "The proposer has to ask again.",
@@ -125,7 +129,9 @@ def scope_hint(scope: str) -> str:
 def exit_of_error(error: errors.PlacetError) -> Exit:
     """The exit code of a failure."""
     match error:
-        case UsageProblem() | ConfigProblem() | errors.MisuseError():
+        case errors.KeyMaterialError():
+            return Exit.USAGE if error.code in _KEYS_THAT_DO_NOT_FIT else Exit.FAILED
+        case UsageProblem() | errors.ConfigurationError() | errors.MisuseError():
             return Exit.USAGE
         case NotListed():
             return Exit.NOT_ENTITLED

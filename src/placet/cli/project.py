@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
-from placet.errors import KeyMaterialError, PlacetError, StoreMissing, StoreNotWritable
+from placet.errors import PlacetError, StoreNotWritable
 from placet.model.principal import Principal
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def load_tools(settings: Settings) -> tuple[Tool, ...]:
     """
     if settings.tools is None:
         raise ConfigProblem(
-            'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"',
+            f'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"{_no_file(settings)}',
             hint="" if settings.file is not None else "placet init",
         )
     module_name, _, attribute = settings.tools.partition(":")
@@ -70,10 +70,14 @@ def tools_if_loadable(session: Session) -> tuple[Tool, ...]:
 
 
 def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...]:
+    value: Any = None
+    lacking: str | None = None
     try:
-        value: Any = import_module(module_name)
+        value = import_module(module_name)
         for name in attribute.split("."):
+            lacking = name
             value = getattr(value, name)
+            lacking = None
         return tuple(value)
     except KeyboardInterrupt:
         raise
@@ -84,8 +88,10 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
             import traceback
 
             traceback.print_exc()
+        is_lacking = lacking is not None and type(error) is AttributeError
+        what = f"there is no {lacking} in it" if is_lacking else _what_happened(error, folder)
         fault = ToolsNotLoaded(
-            f"The tools {module_name}:{attribute} could not be imported: {_what_happened(error, folder)}",
+            f"The tools {module_name}:{attribute} could not be imported: {what}",
             hint="Mend the module, or [placet] tools in placet.toml. PLACET_DEBUG=1 shows the traceback.",
         )
     raise fault
@@ -93,14 +99,14 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
 
 def _is_ours(error: BaseException) -> bool:
     """Whether it is one of placet's very classes, so that its text is placet's; a subclass may say anything."""
-    from placet.rules.redaction import UNTRUSTED_EXCEPTION, safe_exception_name
+    from placet.rules.foreign import UNTRUSTED_EXCEPTION, safe_exception_name
 
     return safe_exception_name(error) != UNTRUSTED_EXCEPTION and isinstance(error, PlacetError)
 
 
 def _what_happened(error: BaseException, folder: Path) -> str:
     """The exception's safe name, and where in the project it came from. Never its text."""
-    from placet.rules.redaction import safe_exception_name
+    from placet.rules.foreign import safe_exception_name
 
     place = ""
     frame = error.__traceback__
@@ -160,10 +166,14 @@ def agent(settings: Settings) -> Principal:
     """
     if settings.agent is None:
         raise ConfigProblem(
-            "No agent is named: placet.toml needs [agent] with subject and tenant",
+            f"No agent is named: placet.toml needs [agent] with subject and tenant{_no_file(settings)}",
             hint="" if settings.file is not None else "placet init",
         )
     return settings.agent
+
+
+def _no_file(settings: Settings) -> str:
+    return "" if settings.file is not None else f"; there is no {FILE_NAME} in this folder or above it"
 
 
 # ---------------------------------------------------------------- store
@@ -175,57 +185,31 @@ def require_store(settings: Settings) -> str | Path:
     Raises:
         StoreMissing, StoreNotWritable, KeyMaterialError: there is none, or it or its key cannot be looked at.
     """
-    if not isinstance(settings.store, Path):
-        _look_at_key(settings)
-        _look_at_database(settings.store)
-        return settings.store
+    from placet.bootstrap.stores import is_key_here, is_made, missing_store
+
+    store, key = settings.store, settings.key_file
+    if not (_is_file_there(store) if isinstance(store, Path) else is_made(store)):
+        make = "placet init --store-only" if settings.file is not None else "placet init"
+        raise missing_store(store, key, make=make)
+    is_key_here(key)
+    return store
+
+
+def _is_file_there(store: Path) -> bool:
+    """Raises:
+    StoreNotWritable: it cannot be looked at.
+    """
     try:
-        settings.store.stat()
-        _look_at_key(settings)
-        return settings.store
-    except (FileNotFoundError, NotADirectoryError):
-        fault: PlacetError = _missing(settings, settings.store)
-    except (OSError, ValueError):
-        fault = StoreNotWritable(f"The store cannot be looked at: {settings.store}")
-    raise fault
-
-
-def _look_at_database(store: str) -> None:
-    from placet.bootstrap import is_made, shown_store
-
-    if not is_made(store):
-        raise StoreMissing(
-            f"There is no store at {shown_store(store)}, in the schema that is meant.",
-            hint="Look at placet_schema in the URL; create one with: placet init --store-only",
-        )
-
-
-def _missing(settings: Settings, store: Path) -> StoreMissing:
-    """No store; or one that is lost, which its key tells, and which no other takes the place of."""
-    from placet.bootstrap import key_path, lost_store
-
-    own = key_path(store)
-    is_own = settings.key is None or settings.key.absolute() == own.absolute()
-    if is_own and own.exists():
-        return lost_store(store, own)
-    hint = "placet init --store-only" if settings.file is not None else "placet init"
-    return StoreMissing(f"There is no store at {store}", hint=f"Create one with: {hint}")
-
-
-def _look_at_key(settings: Settings) -> None:
-    key = settings.key_file
-    try:
-        key.exists()
-        return
-    except (OSError, ValueError):
+        return store.exists()
+    except OSError:
         pass
-    raise KeyMaterialError(f"The key cannot be looked at: {key}")
+    raise StoreNotWritable(f"The store cannot be looked at: {store}")
 
 
 @asynccontextmanager
 async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
     """The gate over the project's existing store. It looks after nothing by itself."""
-    from placet.bootstrap import Recovery, open_gate
+    from placet.bootstrap.opening import Recovery, open_gate
     from placet.engine.settings import GateSettings
 
     store = require_store(settings)

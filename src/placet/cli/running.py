@@ -12,6 +12,7 @@ from placet.cli.failing import UsageProblem, exit_of_error, hint_of
 from placet.cli.screen import Form, Screen, shown
 from placet.cli.table import COMMANDS, Entry, Exit
 from placet.errors import PlacetError
+from placet.rules.addresses import is_other_url, names_database
 
 _ACTING: dict[str, tuple[str, ...]] = {
     "init": (),
@@ -39,7 +40,7 @@ def unknown_command(name: str, words: Sequence[str]) -> int:
     hint = f"Did you mean {nearest[0]!r}?" if nearest else "See: placet --help"
 
     def refuse() -> int:
-        raise UsageProblem(f"There is no command {name!r}", hint=hint)
+        raise UsageProblem(f"There is no command {_repeatable(name)!r}", hint=hint)
 
     return _guarded(refuse, words, acts=False)
 
@@ -53,7 +54,7 @@ def _typed(entry: Entry, words: Sequence[str]) -> int:
         code: object = module.app(args=list(words), prog_name=f"placet {entry.name}", standalone_mode=False)
     except usage_error as error:
         path = error.ctx.command_path if error.ctx is not None else f"placet {entry.name}"
-        fault = UsageProblem(_told_by_typer(error), hint=f"See: {path} --help")
+        fault = UsageProblem(_without_addresses(_told_by_typer(error), words), hint=f"See: {path} --help")
     except UsageProblem as problem:
         problem.hint = problem.hint or f"See: {_path(entry, words)} --help"
         raise
@@ -73,6 +74,18 @@ def _path(entry: Entry, words: Sequence[str]) -> str:
 def _told_by_typer(error: Any) -> str:
     """Its words, without those that a validator of its own puts before them."""
     return str(error.format_message()).replace(": Value error, ", ": ").rstrip(".")
+
+
+def _repeatable(word: str) -> str:
+    """A word as it may be repeated: an address in the wrong place may hold a password."""
+    return "(an address)" if names_database(word) or is_other_url(word) else word
+
+
+def _without_addresses(told: str, words: Sequence[str]) -> str:
+    for word in words:
+        for said in (word, word.partition("=")[2]):
+            told = told.replace(said, _repeatable(said)) if said else told
+    return told
 
 
 def _acts(entry: Entry, words: Sequence[str]) -> bool:
@@ -157,7 +170,7 @@ def _sentence(told: str) -> str:
 
 
 def _unexpected(screen: Screen, error: Exception) -> int:
-    from placet.rules.redaction import safe_exception_name
+    from placet.rules.foreign import safe_exception_name
 
     if os.environ.get("PLACET_DEBUG") == "1":
         import traceback

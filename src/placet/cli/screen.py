@@ -16,11 +16,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from placet.cli import streams
+from placet.cli.widths import column_widths, stacked
 from placet.model.json import JsonValue
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from rich.console import Console, RenderableType
 
 INDENT = "  "
 
@@ -35,7 +35,7 @@ class Form(StrEnum):
 
 def shown(text: object) -> str:
     """Foreign text as a person may see it."""
-    from placet.rules.redaction import escape_for_people
+    from placet.rules.showing import escape_for_people
 
     return escape_for_people(text if type(text) is str else str(text))
 
@@ -148,7 +148,7 @@ class Screen:
 
     def _table(self, titles: list[str], rows: list[list[str]]) -> None:
         if self._out.isatty():
-            self.console().print(self.rich_table(titles, rows))
+            self.console().print(self.rich_table(titles, rows), crop=False, soft_wrap=True)
             return
         widths = [max(len(line[index]) for line in (titles, *rows)) for index in range(len(titles))]
         for line in (titles, *rows):
@@ -168,14 +168,18 @@ class Screen:
             highlight=False,
         )
 
-    def rich_table(self, titles: list[str], rows: list[list[str]]) -> Table:
-        """Cells as they are: the caller has escaped them."""
+    def rich_table(self, titles: list[str], rows: list[list[str]]) -> RenderableType:
+        """Cells as they are: the caller has escaped them. No word is broken; without room for that, row by row."""
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
+        widths = column_widths((titles, *rows), room=self.console().width, gap=len(INDENT), width=cell_len)
+        if widths is None:
+            return Text("\n".join(stacked(titles, rows)), no_wrap=True, overflow="ignore")
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in titles:
-            table.add_column(title, overflow="fold")
+        for title, width in zip(titles, widths, strict=True):
+            table.add_column(title, width=width, overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         return table

@@ -29,7 +29,11 @@ _Local = Annotated[bool, typer.Option("--local", help="Times in this machine's z
 
 
 class Session:
-    """One command's surroundings. Settings are read when something asks for them."""
+    """One command's surroundings. Settings are read when something asks for them.
+
+    Attributes:
+        said: what flags name, by the name of the setting; None for a flag that was not given.
+    """
 
     def __init__(
         self,
@@ -45,11 +49,11 @@ class Session:
     ) -> None:
         form = Form.LINES if as_lines else Form.JSON if as_json else Form.TEXT
         self.screen = Screen(form=form, is_quiet=quiet, no_color=no_color, is_local=local)
-        self._said = {"config": config_file, "store": store_file, "key": key_file}
+        self.said = {"config": config_file, "store": store_file, "key": key_file}
 
     @cached_property
     def settings(self) -> Settings:
-        return read_settings(**self._said)
+        return read_settings(**self.said)
 
 
 _COMMON: dict[str, tuple[Any, Any]] = {

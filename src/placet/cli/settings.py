@@ -19,13 +19,13 @@ from typing import Any
 
 from placet.cli.ages import age_seconds
 from placet.cli.failing import ConfigProblem
-from placet.errors import MisuseError
+from placet.errors import ConfigurationError, MisuseError
 from placet.model.principal import Principal
 from placet.model.retention import Retention, is_retention
+from placet.rules.addresses import names_database, refuse_other_url
 
 FILE_NAME = "placet.toml"
 DEFAULT_STORE = "placet.db"
-_DATABASES = ("postgresql://", "postgres://")
 _LARGEST_FILE = 1_000_000
 
 _SECTIONS = ("placet", "agent", "people", "retention")
@@ -35,7 +35,6 @@ _MEMBERS = {
     "people": ("tenant", "roles", "scopes"),
     "retention": ("operations", "audit"),
 }
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PLACE = re.compile(r"\(at [^()]{1,60}\)\Z")
 
 
@@ -282,14 +281,15 @@ def _store(said: str | None, own: str | None, folder: Path) -> str | Path:
         ConfigProblem: it is the URL of something else.
     """
     where = said if said is not None else own
-    if where is None or not _URL.match(where):
-        return _path(said, own, folder)
-    if where.startswith(_DATABASES):
+    if where is not None and names_database(where):
         return where
-    raise ConfigProblem(  # which is not repeated: it may hold a password
-        "The store is a URL that is not known here.",
-        hint="Write a database as postgresql://USER@HOST:PORT/DATABASE, and a file as its path.",
-    )
+    try:
+        refuse_other_url(where or "")
+    except ConfigurationError as refused:
+        problem = ConfigProblem(str(refused), hint=refused.hint)
+    else:
+        return _path(said, own, folder)
+    raise problem
 
 
 def _path(said: str | None, own: str | None, folder: Path) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placet.bootstrap import system_clock
+from placet.bootstrap.surroundings import system_clock
 from placet.cli.project import open_project, require_store
 from placet.cli.screen import Form, instant_data, shown
 from placet.cli.seen import Seen, countdown, details, seconds_left, seen_of
@@ -21,6 +21,8 @@ from placet.cli.session import Session
 from placet.errors import DecisionRefused, NotFound, StoreMissing, StoreUnavailable
 from placet.model.approval import ApprovalState
 from placet.model.principal import Principal
+from placet.model.waking import approvals_topic
+from placet.ports.wakeups import pause
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,7 +76,7 @@ async def watched(
     store = require_store(session.settings)
     file = os.stat(store) if isinstance(store, Path) else None
     async with open_project(session.settings, tools) as gate:
-        with _display(session) as display:
+        with _display(session) as display, gate.store.waiting_for(approvals_topic(by.tenant)) as wakeup:
             before: dict[str, Seen] = {}
             failed = 0
             while True:
@@ -92,7 +94,7 @@ async def watched(
                     failed = 0
                     display.show(now, changes, is_all=len(now) < limit)
                     before = {seen.view.approval_id: seen for seen in now}
-                await clock.sleep(interval_seconds)
+                await pause(wakeup, seconds=interval_seconds, clock=clock)
 
 
 def _require_same(path: os.PathLike[str], file: os.stat_result) -> None:

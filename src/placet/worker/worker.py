@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from placet.engine.faults import told
+from placet.engine.faults import told_of_round
 from placet.engine.gate import Gate
 from placet.engine.reconciler import RecoveryReport
 from placet.engine.rounds import noted
@@ -58,7 +58,8 @@ class Worker:
     async def run(self, ending: asyncio.Event) -> None:
         """Round after round until `ending` is set; the round that is under way then is finished.
 
-        Nothing that a round meets ends it: a fault is told in the log, without its text, and the next round comes.
+        Nothing that a round meets ends it: a fault is told in the log, without its text but with the code and the next
+        step of a store's, and the next round comes.
         """
         over = asyncio.ensure_future(ending.wait())
         try:
@@ -74,7 +75,7 @@ class Worker:
         try:
             done = await self.once()
         except Exception as fault:
-            _log.warning("round failed", extra=told(fault))
+            _log.warning("round failed", extra=told_of_round(fault))
             return
         recovery = done.recovery
         _log.info(

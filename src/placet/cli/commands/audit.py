@@ -14,13 +14,8 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from placet.bootstrap import (
-    audit_export,
-    check_export,
-    events_of_operation,
-    open_existing_store,
-    verify_audit,
-)
+from placet.bootstrap.records import audit_export, check_export, events_of_operation, verify_audit
+from placet.bootstrap.stores import open_existing_store
 from placet.cli.failing import UsageProblem
 from placet.cli.files import write_new_file
 from placet.cli.project import finish, person, require_store
@@ -31,9 +26,9 @@ from placet.cli.streams import put_lines
 from placet.cli.table import COMMANDS, Exit
 from placet.errors import InvalidArguments
 from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone
-from placet.rules.audit import ChainReport
+from placet.rules.chain_check import ChainReport
 from placet.rules.decoding import DecodingLimits, decode_object
-from placet.rules.exports import ExportReport, is_like_ours, lines_of
+from placet.rules.export_check import ExportReport, is_like_ours, lines_of
 
 app = new_app("audit")
 _verbs = COMMANDS["audit"].verbs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -106,6 +107,7 @@ def call(
     else:
         arguments = read_argument_text(args) if args is not None else "{}"
         batch = [{"call_id": call_id or f"c-{secrets.token_hex(6)}", "tool": tool, "arguments": arguments}]
+        _warn_of_name(session.screen, tool, tools)
     asking = _Asking(
         session=session,
         tools=tools,
@@ -118,6 +120,16 @@ def call(
         return asking.explain()
     require_store(settings)
     return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure, drain_seconds=limit)
+
+
+def _warn_of_name(screen: Screen, name: str | None, tools: Sequence[Tool]) -> None:
+    """Before the gate refuses it, as it refuses it of an agent, which is not told what else there is."""
+    known = [tool.contract.name for tool in tools]
+    if name in known:
+        return
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    meant = f" Did you mean {near[0]!r}?" if near else " placet tools list names them."
+    screen.warn(f"placet: no tool of this project is named {shown(str(name))!r}.{meant}")
 
 
 def _warn_of_lines(screen: Screen, unsound: Sequence[int]) -> None:
@@ -303,7 +315,8 @@ class _Asking:
 
     async def _explained(self) -> list[Decision | Outcome]:
         """Policy looks at no store, so none is opened, made or written."""
-        from placet.bootstrap import MEMORY, Recovery, open_gate
+        from placet.bootstrap.addresses import MEMORY
+        from placet.bootstrap.opening import Recovery, open_gate
 
         async with open_gate(tools=self._tools, store=MEMORY, recovery=Recovery.MANUAL) as gate:
             return [await gate.explain(raw, principal=self._principal, run=self._run) for raw in self._batch]

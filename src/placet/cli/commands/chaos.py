@@ -6,6 +6,8 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +21,19 @@ from placet.cli.settings import Origin
 from placet.cli.table import Exit
 from placet.errors import ConfigurationError
 from placet.proof.chaos import ChaosPlan, ChaosReport, Row, Sabotage, Steps, run_chaos
+from placet.proof.chaos.database import CommandedDatabase, Database, own_database
 from placet.proof.chaos.report import COLUMNS, SCHEMA
+from placet.proof.private_server import NoServer
 
 app = new_app("chaos")
+
+
+class OwnPostgres(StrEnum):
+    """Which PostgreSQL a run is on."""
+
+    PRIVATE = "private"
+
+
 _COLUMNS = tuple(Column(title=title, cell=cell) for title, cell in COLUMNS)
 
 
@@ -41,6 +53,10 @@ def chaos(
     restart_command: Annotated[
         str | None, typer.Option("--restart-command", metavar="COMMAND", help="Restarts the database, now and then.")
     ] = None,
+    postgres: Annotated[
+        OwnPostgres | None,
+        typer.Option("--postgres", help="On a PostgreSQL server of its own, which is killed and restarted meanwhile."),
+    ] = None,
     restart_every: Annotated[
         float, typer.Option("--restart-every", min=1, metavar="S", help="How often it is restarted.")
     ] = 10.0,
@@ -51,15 +67,33 @@ def chaos(
     """Kill workers at every durable step and at random under load, then compare ledger, audit and remote system.
 
     Works on a store of its own, in a temporary folder; or with --store on a new file or an empty database, which
-    keeps what was done in it. Ends with 1 if anything acted twice, was lost, or is still unknown.
+    keeps what was done in it. Ends with 1 if anything acted twice, was lost, or is still unknown, and if something was
+    broken on purpose.
     """
     if output is not None and output.exists():  # said now, and not when the run is over
         raise UsageProblem(f"Nothing was done, because it exists: {output}", code="exists", hint="Choose another name.")
-    with tempfile.TemporaryDirectory(prefix="placet-chaos-store-") as folder:
-        is_said = session.settings.origins["store"] is Origin.FLAG
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageProblem(
+            f"Nothing was done, because there is no folder for it: {output}", hint="Make the folder first."
+        )
+    origins = session.settings.origins
+    is_said = origins["store"] is Origin.FLAG
+    if postgres is not None and (is_said or restart_command is not None):
+        raise UsageProblem("--postgres brings a server of its own: no --store or --restart-command goes with it.")
+    if origins["key"] is Origin.FLAG and not is_said:
+        raise UsageProblem("--key is for the store that --store names; a store of its own has a key of its own.")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placet-chaos-store-")))
+        store, key, database = str(folder / "chaos.db"), None, _commanded(restart_command)
+        if is_said:
+            store = str(session.settings.store)
+            key = str(session.settings.key) if session.settings.key is not None else None
+        if postgres is not None:
+            store, database = _own(stack)
+            key = str(folder / "chaos.key")
         plan = ChaosPlan(
-            store=str(session.settings.store) if is_said else str(Path(folder, "chaos.db")),
-            key=str(session.settings.key) if is_said and session.settings.key is not None else None,
+            store=store,
+            key=key,
             kills=kills,
             seconds=seconds,
             workers=workers,
@@ -67,7 +101,7 @@ def chaos(
             steps=steps,
             per_step=per_step,
             sabotage=sabotage,
-            restart_command=restart_command,
+            database=database,
             restart_every_seconds=restart_every,
         )
         session.screen.talk(f"{workers} workers, up to {kills} kills or {seconds:.0f} s; seed {seed}.")
@@ -76,6 +110,19 @@ def chaos(
     if output is not None:
         asyncio.run(write_new_file(output, _document(report)))
     return Exit.OK if report.is_clean else Exit.FAILED
+
+
+def _commanded(command: str | None) -> Database | None:
+    return None if command is None else CommandedDatabase(command)
+
+
+def _own(stack: ExitStack) -> tuple[str, Database]:
+    """A server that lasts as long as the stack; its files lie where temporary files do."""
+    try:
+        return stack.enter_context(own_database(Path(tempfile.gettempdir())))
+    except NoServer as missing:
+        fault = UsageProblem(f"--postgres cannot be had here: {missing}.", code="no_server")
+    raise fault
 
 
 def _ran(plan: ChaosPlan) -> ChaosReport:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from placet.bootstrap import is_address, shown_store
+from placet.bootstrap.addresses import is_address, named_store
 from placet.cli.ages import age_text
 from placet.cli.screen import shown
 from placet.cli.session import Session, epilog, new_app, with_session
@@ -65,7 +65,7 @@ def show_config(
 def _settings(settings: Settings) -> tuple[_Setting, ...]:
     values: dict[str, str | dict[str, Any] | None] = {
         "config": None if settings.file is None else str(settings.file),
-        "store": shown_store(settings.store),
+        "store": named_store(settings.store),
         "key": None if settings.key is None and is_address(settings.store) else str(settings.key_file),
         "tools": settings.tools,
         "agent": None if settings.agent is None else _principal(settings.agent),

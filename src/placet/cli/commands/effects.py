@@ -17,7 +17,8 @@ from placet.cli.queue import show_broken, show_queue
 from placet.cli.screen import Column, instant_data, shown_key
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
-from placet.engine.reconciler import RecoveryReport, Truth
+from placet.engine.reconciler import RecoveryReport
+from placet.engine.settling import Truth
 from placet.errors import DecisionRefused, NotFound
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import OperationKey

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
 import typer
 
-from placet.bootstrap import is_made, key_path, open_store, shown_store
+from placet.bootstrap.addresses import named_store, shown_store
+from placet.bootstrap.stores import is_key_here, is_made, key_path, lost_store, make_store
 from placet.cli.failing import ConfigProblem, NotListed, UsageProblem
 from placet.cli.project import finish, user_name
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
-from placet.cli.settings import DEFAULT_STORE, FILE_NAME
+from placet.cli.settings import DEFAULT_STORE, FILE_NAME, VARIABLES
 from placet.cli.table import Exit
 from placet.errors import PlacetError, StoreNotWritable
+from placet.rules.addresses import is_other_url, names_database
 
 app = new_app("init")
 
@@ -54,22 +57,32 @@ def init(
     store_only: Annotated[
         bool, typer.Option("--store-only", help="Make only the store and key that placet.toml names.")
     ] = False,
+    new_ledger: Annotated[
+        bool, typer.Option("--new-ledger", help="With --store-only: also under a key that is there before its store.")
+    ] = False,
 ) -> Exit:
     """Start a project: placet.toml, tools.py, test_tools.py, a store and its key. Nothing is overwritten.
 
-    Its store is placet.db beside placet.toml, whatever --store says. For another, or a database, name store and key in
-    placet.toml, then make them with --store-only.
+    Its store is placet.db beside placet.toml. For another, or a database, name store and key in placet.toml, then make
+    them with --store-only; --store and --key go with that alone. A key that is there already may be that of a store
+    whose place was mistyped: in a new one, all that was done under it could be done again. --new-ledger makes it.
     """
+    if new_ledger and not store_only:
+        raise UsageProblem("--new-ledger goes with --store-only")
     if store_only:
         if folder != ".":
             raise UsageProblem("--store-only makes the store that the settings name; it takes no DIR")
         settings = session.settings
         store, key = settings.store, settings.key_file
         _refuse_existing_store(store)
+        if not new_ledger:
+            _refuse_existing_key(store, key)
         made = [str(path) for path in (key,) if not path.exists()]
         _make_store(store, settings.key)
-        made.insert(0, shown_store(store))
+        made.insert(0, named_store(store))
     else:
+        _refuse_other_store(session)
+        _refuse_address(folder)
         target = Path(folder).absolute()
         made = [str(path) for path in _make_project(target)]
         _next_steps(session.screen, target)
@@ -79,6 +92,33 @@ def init(
     else:
         session.screen.document("init/1", {"made": made})
     return Exit.OK
+
+
+def _refuse_address(folder: str) -> None:
+    """What looks like the address of a database is no folder's name, and may hold a password: it is not repeated."""
+    if names_database(folder) or is_other_url(folder):
+        raise UsageProblem(
+            "DIR is a folder, and what was said looks like an address",
+            hint="Name a database in the project's placet.toml, as store, then: placet init --store-only",
+        )
+
+
+def _refuse_other_store(session: Session) -> None:
+    """Nobody is to believe that a new project's store is where they said, and not in placet.db.
+
+    Raises:
+        UsageProblem: a flag names another store or key; nothing was made.
+    """
+    for name in ("store", "key"):
+        if session.said[name] is not None:
+            raise UsageProblem(
+                f"--{name} is not for a new project, whose store is {DEFAULT_STORE}",
+                hint="Name store and key in its placet.toml, then: placet init --store-only",
+            )
+        if os.environ.get(VARIABLES[name]):
+            session.screen.warn(
+                f"placet: {VARIABLES[name]} is set and wins over the new placet.toml wherever it is set"
+            )
 
 
 def _make_project(folder: Path) -> list[Path]:
@@ -129,9 +169,17 @@ def _refuse_existing_store(store: str | Path) -> None:
         )
 
 
+def _refuse_existing_key(store: str | Path, key: Path) -> None:
+    """Raises:
+    StoreMissing: it is that of a store that is somewhere else, as far as anybody can tell.
+    """
+    if is_key_here(key):
+        raise lost_store(store, key)
+
+
 def _make_store(store: str | Path, key: Path | None) -> None:
     async def opened() -> None:
-        _, made = open_store(store, key=key)
+        _, made = make_store(store, key=key)
         await made.close()
 
     finish(opened())
@@ -152,7 +200,7 @@ def _next_steps(screen: Screen, folder: Path) -> None:
         "placet call --tool list_notes",
         """placet call --tool add_note --args '{"title": "milk", "text": "two bottles"}' --run first --call-id c1""",
         "placet approvals list          # then show, then approve what was shown",
-        "the same call again            # added once, however often you ask",
+        "# then the same call again: added once, however often you ask",
         "placet audit verify",
     ]
     screen.talk("Next:")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from placet.bootstrap import open_custody
+from placet.bootstrap.records import open_custody
 from placet.cli.failing import UsageProblem
 from placet.cli.project import finish, require_store, user_name
 from placet.cli.screen import Column, instant_data, shown

@@ -14,7 +14,8 @@ from placet.cli.project import finish, load_tools, open_project, person, require
 from placet.cli.screen import Column, instant_data
 from placet.cli.session import Session, epilog, new_app, with_list_session
 from placet.cli.table import Exit
-from placet.engine.purging import OldKind, PurgeReport
+from placet.engine.forgetting import PurgeReport
+from placet.engine.purging import OldKind
 from placet.errors import DecisionRefused, PlacetError
 from placet.model.principal import Principal
 from placet.model.retention import Retention, is_retention
@@ -165,7 +166,11 @@ def _show(session: Session, report: PurgeReport) -> None:
         screen.fields((kept.value, str(count)) for kept, count in report.purged.items())
     else:
         purged = {kept.value: count for kept, count in report.purged.items()}
-        screen.document("purge/1", {"purged": purged, "broken": report.broken})
+        data = {"purged": purged, "broken": report.broken, "is_audit_waiting": report.is_audit_waiting}
+        screen.document("purge/1", data)
+    if report.is_audit_waiting:
+        screen.flush()
+        screen.warn("placet: no event was forgotten, because others wait to be chained; ask again, or: placet doctor")
     if report.broken:
         screen.flush()
         screen.warn(

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from placet.cli.failing import UsageProblem, scope_hint
+from placet.cli.naming import names_of_tools
 from placet.cli.project import checked, finish, is_text, open_project, person, require_store
 from placet.cli.screen import Column, instant_data, shown, time_left
 from placet.cli.session import Session, epilog, new_app, with_list_session
 from placet.cli.table import Exit
 from placet.engine.switch import MAX_REASON_CHARACTERS, RunningEffect, StopReport, StopView
-from placet.errors import DecisionRefused, MisuseError
+from placet.errors import DecisionRefused, MisuseError, StoreError
 from placet.model.principal import Principal
 from placet.model.stopping import StopKind, StopScope
 from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE, scope_of_words
+
+if TYPE_CHECKING:
+    from placet.engine.gate import Gate
 
 app = new_app("stop")
 
@@ -34,6 +39,12 @@ def stop(
         str, typer.Option("--reason", metavar="TEXT", help="For those who may lift it; kept encrypted.")
     ] = "",
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help=ALL_TENANTS_HELP)] = False,
+    unknown_tool: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-tool", help="Stop tool:NAME without looking whether a tool of this project has that name."
+        ),
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show what is stopped, and stop nothing.")] = False,
 ) -> Exit:
     """Halt SCOPE until `placet resume SCOPE`. When this returns nothing of it is dispatched any more.
@@ -42,7 +53,7 @@ def stop(
     tenant, and what is in it, needs the scope ops.stop; everything else ops.stop.all.
     """
     if list_:
-        if scope is not None or reason or all_tenants:
+        if scope is not None or reason or all_tenants or unknown_tool:
             raise UsageProblem("--list stands alone")
         return _list(session)
     if scope is None:
@@ -50,7 +61,10 @@ def stop(
     checked(reason, f"--reason is text of at most {MAX_REASON_CHARACTERS} characters", _is_reason)
     by = operator(session)
     wanted = read_scope(scope, by, all_tenants=all_tenants)
-    _show(session, finish(_stopped(session, wanted, by, reason)), by)
+    if wanted.kind is StopKind.TOOL:
+        _meant(session, str(wanted.name)) if unknown_tool else _look_up(session, str(wanted.name))
+    report, before = finish(_stopped(session, wanted, by, reason))
+    _show(session, report, before, by)
     return Exit.OK
 
 
@@ -114,17 +128,60 @@ def _is_reason(said: str) -> bool:
     return is_text(said) and len(said) <= MAX_REASON_CHARACTERS
 
 
-async def _stopped(session: Session, scope: StopScope, by: Principal, reason: str) -> StopReport:
+def _meant(session: Session, name: str) -> None:
+    session.screen.warn(f"placet: the tools are not looked at; what is stopped is the very name {name!r}")
+
+
+def _look_up(session: Session, name: str) -> None:
+    """Whether a tool has the name: a stop of a name that was mistyped halts nothing, and would be believed to.
+
+    Where the tools cannot be looked at soon the stop goes on: whoever halts something must not first mend a module.
+
+    Raises:
+        UsageProblem: no tool of the project has it; nothing was stopped.
+    """
+    known = names_of_tools(session.settings)
+    if known is None:
+        session.screen.warn(f"placet: the tools cannot be looked at, so whether there is a tool {name!r} is not known")
+        return
+    if name in known:
+        return
+    near = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    raise UsageProblem(
+        f"No tool of this project is named {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""),
+        hint="placet tools list names them. For a tool of another service in the same store: --unknown-tool",
+    )
+
+
+async def _stopped(
+    session: Session, scope: StopScope, by: Principal, reason: str
+) -> tuple[StopReport, StopView | None]:
+    """What it left running; and the stop that was there already, if this one did not put its words in its place."""
     async with open_project(session.settings, ()) as gate:
         try:
-            return await gate.switch.stop(scope, by=by, reason=reason)
+            report = await gate.switch.stop(scope, by=by, reason=reason)
         except DecisionRefused as error:
             refusal = with_hint(error, scope, by)
+        else:
+            return report, await _another(gate, scope, by, reason)
         raise refusal
 
 
-def _show(session: Session, report: StopReport, by: Principal) -> None:
+async def _another(gate: Gate, scope: StopScope, by: Principal, reason: str) -> StopView | None:
+    """Looked at afterwards: nothing goes before a stop."""
+    try:
+        found = [view for view in await gate.switch.stops(by=by) if view.scope == scope]
+    except StoreError:  # it is stopped, and whoever stops has to hear that
+        return None
+    kept = [view for view in found if reason and view.reason != reason]
+    return kept[0] if kept else None
+
+
+def _show(session: Session, report: StopReport, before: StopView | None, by: Principal) -> None:
     screen = session.screen
+    if before is not None:
+        since = screen.instant(before.stopped_at) or "before"
+        screen.warn(f"placet: it was stopped already, since {since}, and stays so; the reason was not changed")
     if not screen.is_text:
         body = {
             "scope": scope_data(report.scope),

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from placet.bootstrap.addresses import shown_store
+from placet.bootstrap.scratch import NAMES
 from placet.cli.failing import UsageProblem
 from placet.cli.files import write_new_file
 from placet.cli.project import finish, load_tools
@@ -32,23 +34,30 @@ def verify_project(
     junit_file: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML to a new file as well.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="End with 1 if anything could not be run, too.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 1 if anything that applies could not be run, too.")
+    ] = False,
 ) -> Exit:
     """Try every guarantee against this project's own tools and policy.
 
-    Each scenario has a scratch store of its own. The project's store and key are not opened, and none of its handlers
-    and probes is called: hands of placet's own stand in for them. Ends with 1 if a guarantee was broken.
+    Each scenario has scratch stores of its own. The project's store and key are not opened, and none of its handlers
+    and probes is called: hands of placet's own stand in for them. Where the store is a PostgreSQL database, scratch
+    stores are schemas in it named placet_verify_..., each dropped when its scenario ends; what a run left that died
+    is dropped by the next run after an hour. Ends with 1 if a guarantee was broken.
     """
     wanted = _guarantees(only or ())
     settings, screen = session.settings, session.screen
     configuration = _configuration(settings)
     if junit_file is not None and Path(junit_file).exists():
         raise UsageProblem(f"--junit: there is such a file already: {junit_file}", hint="Name a new one.")
+    if configuration.database is not None:
+        where = shown(shown_store(configuration.database))
+        screen.talk(f"Scratch schemas named {NAMES}... are made in {where} and dropped again.")
     verification = verify(configuration, only=wanted, heard=lambda finding: _tell(screen, finding))
     if junit_file is not None:
         finish(write_new_file(Path(junit_file), _once(junit(verification))))
     if not screen.is_text:
-        screen.document("verification/1", _data(verification))
+        screen.document("verification/1", _data(verification, configuration.database))
     screen.talk(_summary(verification, wanted))
     if verification.count(Verdict.BROKEN) or (strict and verification.count(Verdict.NOT_PLAYED)):
         return Exit.FAILED
@@ -75,6 +84,7 @@ def _configuration(settings: Settings) -> Configuration:
         policy=Matrix(),
         agent=settings.agent,
         origin=Origin(folder=settings.folder, module=module, attribute=attribute),
+        database=settings.store if isinstance(settings.store, str) else None,
     )
 
 
@@ -98,8 +108,9 @@ def _summary(verification: Verification, wanted: frozenset[Guarantee]) -> str:
     return f"{counts}." + (f" Nothing could be run for {', '.join(unproven)}." if unproven else "")
 
 
-def _data(verification: Verification) -> dict[str, Any]:
+def _data(verification: Verification, database: str | None) -> dict[str, Any]:
     return {
+        "scratch": "sqlite" if database is None else "postgresql",
         "counts": {verdict.value: verification.count(verdict) for verdict in Verdict},
         "unproven": [guarantee.name for guarantee in verification.unproven],
         "findings": [

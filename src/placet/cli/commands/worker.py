@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from placet.bootstrap import configure_logging, system_clock
+from placet.bootstrap.addresses import shown_store
+from placet.bootstrap.surroundings import configure_logging, system_clock
 from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
 from placet.cli.failing import UsageProblem
 from placet.cli.project import finish, load_tools, open_project, require_store
@@ -76,7 +77,7 @@ async def _rounds(session: Session, tools: Collection[Tool], interval: float, li
             return bool(done)
 
         with draining(drain, when_left=lambda: _log.warning("round left unfinished"), code=Exit.FAILED):
-            _log.info("working")
+            _log.info("working", extra={"store": shown_store(session.settings.store)})
             await working
     _log.info("ended")
 
