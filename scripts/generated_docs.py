@@ -23,7 +23,7 @@ from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import capacity, desk, reconciler, replies, switch
+from placet.engine import capacity, desk, replies, settling, switch
 from placet.engine.settings import GateSettings
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
@@ -127,9 +127,9 @@ def decision_table() -> str:
         raise LookupError("rules.approvals.why_not_entitled has codes that _NOT_ENTITLED does not explain")
     rows = dict(_refusals_in(desk)) | _NOT_ENTITLED
     approving = [("an approval", f"`{code}`", message) for code, message in sorted(rows.items())]
-    settling = [("an unknown effect", f"`{code}`", message) for code, message in sorted(reconciler._REFUSALS.items())]
+    settled = [("an unknown effect", f"`{code}`", message) for code, message in sorted(settling._REFUSALS.items())]
     stopping = [("a stop", f"`{code}`", text.format(scope="…")) for code, text in sorted(switch._REFUSALS.items())]
-    return _table(("deciding", "code", "meaning"), [*approving, *settling, *stopping])
+    return _table(("deciding", "code", "meaning"), [*approving, *settled, *stopping])
 
 
 def argument_reasons() -> str:
@@ -142,6 +142,7 @@ def argument_reasons() -> str:
 _OF_COMMANDS = {
     "config_missing": (Exit.USAGE, "There is no project file where one was named."),
     "exists": (Exit.USAGE, "placet init would overwrite something, so it made nothing."),
+    "no_server": (Exit.USAGE, "A PostgreSQL server of its own cannot be had: its programs are missing, or failed."),
     "not_approved": (Exit.NOT_APPROVED, "It was decided before, and not with yes."),
     "unexpected": (Exit.FAILED, "placet itself failed; PLACET_DEBUG=1 shows where."),
 }

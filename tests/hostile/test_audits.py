@@ -11,7 +11,8 @@ import pytest
 
 import placet
 from placet import EffectState, Proposal, Unknown
-from placet.bootstrap import check_export, open_store
+from placet.bootstrap.records import check_export
+from placet.bootstrap.stores import open_store
 from placet.errors import MisuseError
 from placet.model.effect import Effect
 from tests.engine.conftest import OPERATOR, OpenWorld, Spy, World, acting, looked_up

@@ -20,11 +20,11 @@ from typing import Any
 from unittest.mock import patch
 
 import placet
-from placet import bootstrap
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores.memory import MemoryStore
 from placet.adapters.stores.sqlite import SqliteStore
 from placet.adapters.telemetry.quiet import QuietMeter
+from placet.bootstrap import assembling, stores
 from placet.engine.gate import Gate
 from placet.errors import StoreInDoubt, StoreUnavailable
 from placet.model.effect import Effect, EffectState
@@ -185,8 +185,8 @@ class World:
         reached: Any = Reached(self, process, store)
         process.is_free = True
         with ExitStack() as stack:
-            stack.enter_context(patch.object(bootstrap, "open_store", lambda *_, **__: (self.ring, reached)))
-            stack.enter_context(patch.object(bootstrap, "LocalProcesses", lambda: Liveness(self, process)))
+            stack.enter_context(patch.object(stores, "open_store", lambda *_, **__: (self.ring, reached)))
+            stack.enter_context(patch.object(assembling, "LocalProcesses", lambda: Liveness(self, process)))
             opening = placet.open(
                 tools=tools(), store=placet.MEMORY, settings=SETTINGS, clock=self.clock,
                 ids=NamedIds(process.number), recovery=placet.Recovery.MANUAL,

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import placet
 from placet.adapters.stores.chain import ChainLinker
 from placet.engine.auditing import verify_store
-from placet.engine.reconciler import Truth
+from placet.engine.settling import Truth
 from placet.model.approval import ApprovalState
 from placet.model.effect import EffectState
 from placet.model.outcome import Outcome, Replayed, Succeeded

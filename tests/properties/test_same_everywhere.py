@@ -23,7 +23,8 @@ import placet
 from placet.model.contract import KeyTemplate
 from placet.model.identifiers import CallId, RunId
 from placet.rules.canonical import canonical_bytes, rfc8785_bytes
-from placet.rules.decoding import decode_object, encode_foreign
+from placet.rules.decoding import decode_object
+from placet.rules.encoding import encode_foreign
 from placet.rules.operations import argument_digest, call_key, fingerprint, operation_key
 
 HERE = Path(__file__).resolve()

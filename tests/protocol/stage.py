@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import placet
-from placet import bootstrap
+from placet.bootstrap import stores
+from placet.bootstrap.opening import around_store
 from placet.engine.gate import Gate
 from placet.errors import StoreInDoubt
 from placet.model.effect import Effect, EffectState
 from placet.model.ledger import Claim, ClaimAnswer, Claimed, MoveAnswer, Moved, Settlement, Turn
 from placet.model.outcome import AwaitingApproval, Outcome
+from placet.model.waking import Topic
 from placet.ports.store import Store
+from placet.ports.wakeups import Wakeup, silence
 from tests.protocol.model import World
 from tests.protocol.moves import ANSWERED, APPLIED, NOT_APPLIED, STILL_RUNNING
 
@@ -35,7 +38,7 @@ PERSON = placet.Principal.person(
 _PATIENCE_SECONDS = 20.0
 
 
-class StageClock:
+class TraceClock:
     """Time that passes when the trace says so; sleepers wait for it. `ahead`: of the database's, for a host's clock."""
 
     def __init__(self, time: SharedTime, ahead: float = 0.0) -> None:
@@ -202,6 +205,10 @@ class StagedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
+    def waiting_for(self, topic: Topic) -> AbstractContextManager[Wakeup]:
+        """Nobody is woken by what another did: who goes on, and when, is the trace's to say."""
+        return silence()
+
     async def claim(self, claim: Claim) -> ClaimAnswer:
         async def real() -> ClaimAnswer:
             before = await self._store.effect(claim.tenant, claim.operation_key)
@@ -319,7 +326,7 @@ def tools(stage: Stage, actor: Actor) -> list[placet.Tool]:
     return [pay_in_a_thread]
 
 
-MakeStore = Callable[[StageClock], Awaitable[tuple[Any, Store]]]
+MakeStore = Callable[[TraceClock], Awaitable[tuple[Any, Store]]]
 """Opens the same store once more, as another process would: its keys and the store, whose clock is the database's."""
 
 
@@ -341,10 +348,10 @@ async def _open(stage: Stage, name: str, opened: AsyncExitStack, make: MakeStore
     world = stage.world
     actor = Unstaged(name) if name == "recovery" else Actor(name)
     is_worker = name.startswith("worker")
-    clock = StageClock(stage.time, ahead=world.worker_clock * TICK if is_worker else 0.0)
+    clock = TraceClock(stage.time, ahead=world.worker_clock * TICK if is_worker else 0.0)
     clock.sleeping = actor.sleeps
-    made = await make(StageClock(stage.time))
-    monkeypatch.setattr(bootstrap, "open_store", lambda *args, **kwargs: made)
+    made = await make(TraceClock(stage.time))
+    monkeypatch.setattr(stores, "open_store", lambda *args, **kwargs: made)
     opening = placet.open(
         tools=tools(stage, actor),
         store="memory:",  # what is opened is what was made
@@ -360,7 +367,7 @@ async def _open(stage: Stage, name: str, opened: AsyncExitStack, make: MakeStore
         clock=clock,
     )
     if name != "recovery":
-        bootstrap.around_store(opening, lambda store: StagedStore(store, stage, actor))  # type: ignore[arg-type]
+        around_store(opening, lambda store: StagedStore(store, stage, actor))  # type: ignore[arg-type]
     actor.gate = await opened.enter_async_context(opening)
     return actor
 

@@ -16,7 +16,7 @@ from placet.ports.store import Store, nobody
 from tests.postgres.fixtures import Database
 from tests.protocol import test_replays
 from tests.protocol.model import World
-from tests.protocol.stage import BEGINNING, MakeStore, StageClock
+from tests.protocol.stage import BEGINNING, MakeStore, TraceClock
 
 pytestmark = test_replays.pytestmark
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ async def make_store(databases: Callable[..., Database]) -> AsyncIterator[MakeSt
         at = (BEGINNING + timedelta(seconds=passed) - _EPOCH) // timedelta(microseconds=1)
         database.execute(f"UPDATE own_clock.shown SET at = {at}")
 
-    async def make(clock: StageClock) -> tuple[KeyRing, Store]:
+    async def make(clock: TraceClock) -> tuple[KeyRing, Store]:
         if clock.time.follow is not show:
             clock.time.follow = show
             show(clock.time.passed)

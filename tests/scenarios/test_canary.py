@@ -17,7 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
-from placet import Allow, AwaitingApproval, Found, PlacetError, Principal, bootstrap
+from placet import Allow, AwaitingApproval, Found, PlacetError, Principal
+from placet.bootstrap.records import audit_export
+from placet.bootstrap.stores import open_existing_store
 from placet.errors import StoreUnavailable
 from placet.model.identifiers import PolicyVersion
 from placet.testing import FakeClock
@@ -360,11 +362,11 @@ async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> N
     outputs.hear_files("store files", folder, "placet.db*")
     assert story.codes >= EVERY_PATH, EVERY_PATH - story.codes
     assert "was late" in trouble
-    keys, store = bootstrap.open_existing_store(folder / "placet.db")
+    keys, store = open_existing_store(folder / "placet.db")
     try:
-        async with bootstrap.audit_export(store, keys, tenant=None) as lines:
+        async with audit_export(store, keys, tenant=None) as lines:
             outputs.hear("audit export", *[line async for line in lines])
-        async with bootstrap.audit_export(store, keys, tenant="acme") as lines:
+        async with audit_export(store, keys, tenant="acme") as lines:
             outputs.hear("audit export", *[line async for line in lines])
     finally:
         await store.close()

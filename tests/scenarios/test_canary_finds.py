@@ -12,7 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 import placet
-from placet import bootstrap
+from placet.bootstrap.records import audit_export
+from placet.bootstrap.stores import open_existing_store
 from placet.model.outcome import Failed, Succeeded
 from tests.scenarios.canary import LogEars, Outputs, Secrets, forms
 from tests.scenarios.test_canary import BELONGS, MARA, SCOPE, assert_exactly
@@ -176,8 +177,8 @@ async def test_a_leak_in_what_the_store_keeps_is_found(
     agent = placet.Principal.agent("a", tenant="acme", roles=("operator",), scopes=(SCOPE,), environment=SECRET)
     await leak.worked(agent)
     outputs.hear_files("store files", tmp_path, "placet.db*")
-    keys, store = bootstrap.open_existing_store(tmp_path / "placet.db")
-    async with bootstrap.audit_export(store, keys, tenant=None) as lines:
+    keys, store = open_existing_store(tmp_path / "placet.db")
+    async with audit_export(store, keys, tenant=None) as lines:
         outputs.hear("audit export", *[line async for line in lines])
     await store.close()
 

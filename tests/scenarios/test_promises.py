@@ -91,10 +91,10 @@ WAITS = {
 
 
 def sleeps(path: Path) -> list[str]:
-    """Calls of anything named sleep, as `file:line`."""
+    """Calls of anything that lets time pass by its name, as `file:line`."""
     tree = ast.parse(path.read_text("utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    named = [node for node in calls if ast.unparse(node.func).split(".")[-1] == "sleep"]
+    named = [node for node in calls if ast.unparse(node.func).split(".")[-1] in {"sleep", "pause"}]
     return [f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}" for node in named]
 
 
