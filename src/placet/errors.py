@@ -291,17 +291,20 @@ class StoreCorrupt(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did not serve; nothing was committed."""
+    """The store did not serve; nothing was committed.
+
+    Attributes:
+        is_row_held: whether somebody else's transaction held a row for longer than is waited for one.
+    """
 
     code = "store_unavailable"
     hint = "Ask again. If it goes on, look at the disk and at other processes that use the store."
     retryable = True
+    is_row_held = False
 
 
 READ_GIVEN_UP = "read_given_up"
 """The code of a `StoreUnavailable`: recovery, or an earlier try, has completed the read already."""
-ROW_HELD = "row_held"
-"""The code of a `StoreUnavailable`: somebody else's transaction holds a row for longer than a purge waits for one."""
 
 
 class StoreWentBack(StoreError):

@@ -74,8 +74,8 @@ def test_a_name_that_no_tool_has_is_told_with_the_nearest(project) -> None:
     strange = project.run("call", "--tool", "zzzzzz")
     known = project.run("call", "--tool", "put", "--args", '{"text": "x"}')
 
-    assert "no tool of this project is named 'putt'. Did you mean 'put'?" in typed.err
-    assert "named 'zzzzzz'. placet tools list names them." in strange.err
+    assert "no tool of this project has this name. Did you mean 'put'?" in typed.err
+    assert "this name. placet tools list names them." in strange.err
     assert typed.code == strange.code and "no tool" not in known.err
     assert (project.folder / "put.txt").read_text() == "x\n"
 

@@ -14,7 +14,7 @@ import placet
 from placet import Principal, Retention
 from placet.bootstrap.opening import around_store
 from placet.engine.forgetting import PurgeReport
-from placet.errors import ROW_HELD, StoreUnavailable
+from placet.errors import StoreUnavailable
 from placet.model.retention import Purge
 from placet.ports.store import Store
 from placet.testing import FakeClock
@@ -94,10 +94,10 @@ async def test_a_row_that_always_moves_is_left_and_all_others_go(kind: str, tmp_
 class Holding:
     """A store in which somebody's open transaction holds operations; in all else the store it wraps."""
 
-    def __init__(self, store: Store, held: set[str], code: str | None) -> None:
+    def __init__(self, store: Store, held: set[str], is_row_held: bool) -> None:
         self._store = store
         self._held = held
-        self._code = code
+        self._is_row_held = is_row_held
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -106,22 +106,23 @@ class Holding:
         for grave in purge.graves:
             effect = await self._store.effect(grave.tenant, grave.operation_key)
             if effect is not None and effect.call_id in self._held:
-                raise StoreUnavailable("Too late.", code=self._code)
+                fault = StoreUnavailable("Too late.")
+                fault.is_row_held = self._is_row_held
+                raise fault
         return await self._store.purge(purge)
 
 
 @pytest.mark.parametrize(
-    ("held", "code", "is_served"),
-    [(1, ROW_HELD, True), (9, ROW_HELD, True), (10, ROW_HELD, False), (1, None, False)],
+    ("held", "is_row_held", "is_served"), [(1, True, True), (9, True, True), (10, True, False), (1, False, False)]
 )
 async def test_operations_that_somebody_holds_are_left_until_waiting_for_them_would_have_no_end(
-    tmp_path: Path, spy: Spy, held: int, code: str | None, is_served: bool
+    tmp_path: Path, spy: Spy, held: int, is_row_held: bool, is_served: bool
 ) -> None:
     store, clock, tool = str(tmp_path / "placet.db"), FakeClock(), written(spy)
     opening = placet.open(tools=[tool], store=store, clock=clock, recovery=placet.Recovery.MANUAL)
 
     def around(inner: Store) -> Store:
-        wrapped: Any = Holding(inner, {f"c{index}" for index in range(held)}, code)
+        wrapped: Any = Holding(inner, {f"c{index}" for index in range(held)}, is_row_held)
         return wrapped  # type: ignore[no-any-return]
 
     async with around_store(opening, around) as gate:

@@ -260,3 +260,27 @@ def test_no_password_is_shown_whatever_is_around_it(before: str, after: str) -> 
     where = f"postgresql://mara:{before}{CANARY}{after}@db/ledger"
 
     assert CANARY not in json.dumps(shown_store(where))
+
+
+@pytest.mark.parametrize("schema", ["_ledger", "ledger_2", "Ledger", "L", "a" * 63])
+def test_a_schema_is_any_ascii_name_that_a_server_takes_whole(schema: str) -> None:
+    assert database_address(f"postgresql://h/db?placet_schema={schema}").schema == schema
+
+
+@pytest.mark.parametrize("schema", ["", "2ledger", "my-ledger", "a" * 64, "ledg\u00e9r", "a.b", "a b"])
+def test_any_other_schema_is_refused(schema: str) -> None:
+    with pytest.raises(ConfigurationError):
+        database_address(f"postgresql://h/db?placet_schema={quote(schema)}")
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [("postgresql://h:5/db", ("h", 5)), ("postgresql://[2001:db8::1]:54321/db", ("2001:db8::1", 54321))],
+)
+def test_a_port_has_one_to_five_digits_and_an_address_may_have_any(where: str, expected: tuple[str, int]) -> None:
+    assert [(host.name, host.port) for host in database_address(where).hosts] == [expected]
+
+
+def test_a_hash_ends_no_host() -> None:
+    with pytest.raises(ConfigurationError):
+        database_address("postgresql://u@ho#st/db")

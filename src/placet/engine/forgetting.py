@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from placet.engine.approving import verify
 from placet.engine.chronicle import NOBODY, Chronicle
-from placet.errors import ROW_HELD, StoreUnavailable
+from placet.errors import StoreUnavailable
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainHead, ChainTombstone, EventKind
 from placet.model.effect import BrokenEffect, Effect
@@ -280,7 +280,7 @@ class Forgetting:
             is_forgotten = await self._store.purge(purge)
         except StoreUnavailable as fault:
             self._held += 1
-            if fault.code != ROW_HELD or self._held > _MOST_HELD:
+            if not fault.is_row_held or self._held > _MOST_HELD:
                 raise
             is_forgotten = False
         if not is_forgotten:

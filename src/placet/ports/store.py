@@ -320,7 +320,7 @@ class Archive(Protocol):
         """Forget what is named, all of it; False, and nothing written, if any of it is not as it was seen.
 
         Raises:
-            StoreUnavailable: with the code ROW_HELD, somebody else's transaction holds a row of it.
+            StoreUnavailable: with `is_row_held`, somebody else's transaction holds a row of it.
         """
         ...
 

@@ -21,7 +21,7 @@ from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.orders import Intake, Order
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading, Unread
 from placet.engine.auditing import verify_store
-from placet.errors import ROW_HELD, StoreCorrupt, StoreUnavailable
+from placet.errors import StoreCorrupt, StoreUnavailable
 from placet.model.approval import ApprovalDecision
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
@@ -452,7 +452,8 @@ async def test_a_purge_says_that_somebody_holds_a_row_of_it(
         await handler.execute("BEGIN")
         await handler.execute("SELECT FROM placet.effects FOR UPDATE")
         fault = await fault_of(store.purge(purge))
-        assert (type(fault), fault and fault.code) == (StoreUnavailable, ROW_HELD)
+        assert type(fault) is StoreUnavailable
+        assert fault.is_row_held
         assert await store.effect("acme", effect.operation_key) == settled
     finally:
         await handler.close()

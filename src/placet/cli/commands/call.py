@@ -129,7 +129,7 @@ def _warn_of_name(screen: Screen, name: str | None, tools: Sequence[Tool]) -> No
         return
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     meant = f" Did you mean {near[0]!r}?" if near else " placet tools list names them."
-    screen.warn(f"placet: no tool of this project is named {shown(str(name))!r}.{meant}")
+    screen.warn(f"placet: no tool of this project has this name.{meant}")
 
 
 def _warn_of_lines(screen: Screen, unsound: Sequence[int]) -> None:

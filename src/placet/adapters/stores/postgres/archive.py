@@ -8,10 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from placet.adapters.stores import rows, verbs
-from placet.adapters.stores.postgres.connection import Held
 from placet.adapters.stores.postgres.orders import How
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
-from placet.errors import ROW_HELD, StoreUnavailable
 from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.effect import BrokenEffect, Effect
@@ -97,11 +95,7 @@ class PostgresArchive(ABC):
             _need_all(tables, purge)
             return verbs.purge(tables, purge, tables.now)
 
-        try:
-            return bool(await self._write(verb, How.LOCKED))
-        except Held as held:
-            fault = StoreUnavailable(str(held), code=ROW_HELD)
-        raise fault
+        return bool(await self._write(verb, How.LOCKED))
 
     async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
         """After every purge that is on its way, and before any other."""

@@ -270,10 +270,6 @@ def is_data(fault: BaseException) -> bool:
     return isinstance(fault, (asyncpg.DataError, ValueError)) or code[:2] in ("22", "23") or code == "PL403"
 
 
-class Held(StoreUnavailable):
-    """Somebody else's transaction held a row for too long; nothing was committed."""
-
-
 def fault_of(fault: BaseException, address: Address) -> StoreError:
     """Ours, without a word of theirs. Nothing was committed."""
     code = _code(fault)
@@ -289,8 +285,9 @@ def fault_of(fault: BaseException, address: Address) -> StoreError:
             hint="Ask again; if it goes on, raise max_connections or open fewer gates.",
         )
     if code in _TIMEOUTS:
-        late = Held if is_held(fault) else StoreUnavailable
-        return late(f"The store did not serve in time: {address.shown}")
+        late = StoreUnavailable(f"The store did not serve in time: {address.shown}")
+        late.is_row_held = is_held(fault)
+        return late
     if code == "42501":
         return StoreUnavailable(
             f"This user lacks a right in the store: {address.shown}",
