@@ -49,7 +49,7 @@ def test_a_store_without_its_key_stays_closed_and_gets_no_new_one(project, words
 def test_a_key_that_others_can_read_or_that_is_another_stores_is_refused(project) -> None:
     key = project.folder / "placet.db.key"
     key.chmod(0o644)
-    assert told(project.run("audit", "verify", "--json"))[:2] == (1, "key_exposed")
+    assert told(project.run("audit", "verify", "--json"))[:2] == (2, "key_exposed")
     key.unlink()
     assert project.run("init", "--store-only", "--store", "other.db").code == 0
     (project.folder / "other.db.key").rename(key)
