@@ -10,7 +10,7 @@ Every message begins with words of its own, so that no MAC of one kind passes fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from placet.errors import MisuseError
 from placet.model.approval import Mac
@@ -51,16 +51,19 @@ def head_message(head: ChainHead) -> bytes:
 
 def tombstone_message(tombstone: ChainTombstone) -> bytes:
     """What the MAC of a chain's tombstone covers: every field of it."""
-    return b"placet/tombstone/1\x00" + canonical_bytes(
-        {
-            "writer": tombstone.writer,
-            "first_kept": tombstone.first_kept,
-            "link": tombstone.link,
-            "removed": tombstone.removed,
-            "cut_by": tombstone.cut_by,
-            "cut_at": tombstone.cut_at.isoformat(timespec="microseconds"),
-        }
-    )
+    return b"placet/tombstone/1\x00" + canonical_bytes(tombstone_form(tombstone))
+
+
+def tombstone_form(tombstone: ChainTombstone) -> dict[str, Any]:
+    """Its fields as they are MACed, and as they are exported beside the MAC."""
+    return {
+        "writer": tombstone.writer,
+        "first_kept": tombstone.first_kept,
+        "link": tombstone.link,
+        "removed": tombstone.removed,
+        "cut_by": tombstone.cut_by,
+        "cut_at": tombstone.cut_at.isoformat(timespec="microseconds"),
+    }
 
 
 def is_sound_head(head: ChainHead, linker: Linker) -> bool:

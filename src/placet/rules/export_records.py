@@ -12,6 +12,7 @@ import orjson
 
 from placet.model.approval import Mac
 from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone, ElidedEvents
+from placet.rules.chains import tombstone_form
 
 SCHEMA: Final = "audit-export/1"
 SCHEMA_WITH_TOMBSTONES: Final = "audit-export/2"
@@ -39,19 +40,7 @@ def head_line(head: ChainHead) -> bytes:
 
 
 def tombstone_line(tombstone: ChainTombstone) -> bytes:
-    return _line(
-        {
-            "record": "tombstone",
-            "writer": tombstone.writer,
-            "first_kept": tombstone.first_kept,
-            "link": tombstone.link,
-            "removed": tombstone.removed,
-            "cut_by": tombstone.cut_by,
-            "cut_at": tombstone.cut_at.isoformat(timespec="microseconds"),
-            "key_id": tombstone.key_id,
-            "mac": tombstone.mac,
-        }
-    )
+    return _line({"record": "tombstone", **tombstone_form(tombstone), "key_id": tombstone.key_id, "mac": tombstone.mac})
 
 
 def event_line(event: ChainedEvent) -> bytes:

@@ -253,9 +253,8 @@ def _let_sigterm_cancel() -> None:
     """End as after Ctrl-C: the desk stopped, the folder gone."""
     task = asyncio.current_task()
     if task is not None:
-        with contextlib.suppress(
-            ValueError, RuntimeError, NotImplementedError
-        ):  # not the main thread, or no such signal
+        # Not the main thread, or a loop that knows no signals.
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
