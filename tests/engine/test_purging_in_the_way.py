@@ -62,6 +62,19 @@ class Restless:
         return listed
 
 
+async def purged_around(store: str, spy: Spy, around: Callable[[Store], Any], *, operations: int) -> PurgeReport:
+    """One purge of as many finished operations, each in a run of its own, with something around the store."""
+    clock, tool = FakeClock(), written(spy)
+    opening = placet.open(tools=[tool], store=store, clock=clock, recovery=placet.Recovery.MANUAL)
+    async with around_store(opening, around) as gate:
+        world = World(gate=gate, clock=clock)
+        for index in range(operations):
+            await world.submit(tool, {"word": "once"}, call_id=f"c{index}", run=f"r{index}")
+            clock.advance(1.0)
+        clock.advance(91 * DAY)
+        return await gate.purger.purge(QUARTER, by=KEEPER)
+
+
 ALWAYS_MOVING = {
     "operations": ("finished", "UPDATE effects SET updated_at = updated_at + 1 WHERE call_id = 'c0'"),
     "runs": ("old_runs", "UPDATE runs SET steps = steps + 1 WHERE run_id = 'r0'"),
@@ -71,20 +84,11 @@ ALWAYS_MOVING = {
 @pytest.mark.parametrize("kind", ALWAYS_MOVING)
 async def test_a_row_that_always_moves_is_left_and_all_others_go(kind: str, tmp_path: Path, spy: Spy) -> None:
     verb, statement = ALWAYS_MOVING[kind]
-    store, clock, tool = str(tmp_path / "placet.db"), FakeClock(), written(spy)
-    opening = placet.open(tools=[tool], store=store, clock=clock, recovery=placet.Recovery.MANUAL)
+    store = str(tmp_path / "placet.db")
 
-    def around(inner: Store) -> Store:
-        wrapped: Any = Restless(inner, verb, lambda: by_hand(store, statement))
-        return wrapped  # type: ignore[no-any-return]
-
-    async with around_store(opening, around) as gate:
-        world = World(gate=gate, clock=clock)
-        for index in range(7):
-            await world.submit(tool, {"word": "once"}, call_id=f"c{index}", run=f"r{index}")
-            clock.advance(1.0)
-        clock.advance(91 * DAY)
-        report = await gate.purger.purge(QUARTER, by=KEEPER)
+    report = await purged_around(
+        store, spy, lambda inner: Restless(inner, verb, lambda: by_hand(store, statement)), operations=7
+    )
 
     assert counts(report) == {"operations": 7, "runs": 7} | {kind: 6}
     left = {"operations": "SELECT call_id FROM effects WHERE owner <> ''", "runs": "SELECT run_id FROM runs"}
@@ -144,20 +148,11 @@ LEAVING = "UPDATE runs SET steps = steps + 1, stepped_at = opened_at + 100 * 864
 
 
 async def test_a_row_that_leaves_the_list_meanwhile_keeps_no_other_for_another_round(tmp_path: Path, spy: Spy) -> None:
-    store, clock, tool = str(tmp_path / "placet.db"), FakeClock(), written(spy)
-    opening = placet.open(tools=[tool], store=store, clock=clock, recovery=placet.Recovery.MANUAL)
+    store = str(tmp_path / "placet.db")
 
-    def around(inner: Store) -> Store:
-        wrapped: Any = Restless(inner, "old_runs", lambda: by_hand(store, LEAVING))
-        return wrapped  # type: ignore[no-any-return]
-
-    async with around_store(opening, around) as gate:
-        world = World(gate=gate, clock=clock)
-        for index in range(13):
-            await world.submit(tool, {"word": "once"}, call_id=f"c{index}", run=f"r{index}")
-            clock.advance(1.0)
-        clock.advance(91 * DAY)
-        report = await gate.purger.purge(QUARTER, by=KEEPER)
+    report = await purged_around(
+        store, spy, lambda inner: Restless(inner, "old_runs", lambda: by_hand(store, LEAVING)), operations=13
+    )
 
     assert counts(report) == {"operations": 13, "runs": 12}
     assert by_hand(store, "SELECT run_id FROM runs") == [("r0",)]
