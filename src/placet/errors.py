@@ -22,6 +22,7 @@
     │   └── EffectUnknown             we cannot tell whether it acted
     ├── NotFound                      no such object in your tenant
     ├── DecisionRefused               this person may not decide this, or not any more
+    ├── SignInRefused                 nobody we know stands behind this credential
     ├── CoCommitRefused               nothing was settled in the handler's transaction, which is to be rolled back
     │   └── CoCommitNotCovered        it was no transaction that could be settled in; what was written is uncertain
     ├── AuditBroken                   the audit of the store does not hold
@@ -229,6 +230,13 @@ class DecisionRefused(PlacetError, PermissionError):
     """This decision cannot be taken, by this person or at this time."""
 
     code = "decision_refused"
+
+
+class SignInRefused(PlacetError, PermissionError):
+    """The credential names nobody; nothing was looked up or decided for whoever sent it."""
+
+    code = "sign_in_refused"
+    hint = "Sign in again, or ask whoever runs this placet for a new credential."
 
 
 class CoCommitRefused(PlacetError):

@@ -1,13 +1,14 @@
 """The public test kit: clocks and ids that tests own, a meter that remembers, values that are hostile, a remote system
 that counts what really happened."""
 
-from placet.testing.fakes import FakeClock, RecordingMeter, SeededIds
+from placet.testing.fakes import FakeClock, FixedSignIn, RecordingMeter, SeededIds
 from placet.testing.hostile import HostileValues
 from placet.testing.sentinel import Sentinel, SentinelClient, SentinelFailed
 from placet.testing.sentinel_manners import Manner, SentinelRules
 
 __all__ = [
     "FakeClock",
+    "FixedSignIn",
     "HostileValues",
     "Manner",
     "RecordingMeter",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+
+from placet.errors import SignInRefused
+from placet.model.principal import Principal
 
 
 class FakeClock:
@@ -44,6 +48,18 @@ class SeededIds:
 
     def fraction(self) -> float:
         return self._random.random()
+
+
+class FixedSignIn:
+    """Knows these credentials and no others."""
+
+    def __init__(self, principals: Mapping[str, Principal]) -> None:
+        self._principals = dict(principals)
+
+    async def principal_of(self, credential: str) -> Principal:
+        if credential not in self._principals:
+            raise SignInRefused
+        return self._principals[credential]
 
 
 class RecordingMeter:
