@@ -6,16 +6,19 @@ UV ?= $(shell command -v uv 2>/dev/null)
 # Extra arguments for the program behind a target, e.g. make demo ARGS="--yes-as mara"
 ARGS ?=
 TEST_WORKERS ?= 2
+# The PostgreSQL servers of `make test-servers`; `make test` takes the 18 that the development requirements bring along.
+SERVERS ?= 15
 
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
 FUZZ_READY := .venv/.fuzz-ready
+API_READY := .schemathesis/.ready
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage mutation fuzz bench bench-peers fmt requirements pins clean
+.PHONY: help demo test test-servers check coverage mutation fuzz api bench bench-peers fmt requirements pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -23,8 +26,12 @@ help: ## List the targets
 demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
 	@if [ -t 0 ]; then $(BIN)/placet demo $(ARGS); else $(BIN)/placet demo --yes-as mara $(ARGS); fi
 
-test: $(DEV_READY) ## Run the tests (ARGS="-k name")
+test: $(DEV_READY) $(API_READY) ## Run the tests (ARGS="-k name")
+	@$(BIN)/python -m compileall -q src/placet # else every process that a test starts would compile it again
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+test-servers: $(DEV_READY) ## Run what takes a PostgreSQL server on others (SERVERS=15)
+	PLACET_TEST_SERVERS=$(SERVERS) $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m server $(ARGS)
 
 check: $(DEV_READY) ## Format, lint, types, import contracts, documents
 	$(BIN)/ruff format --check .
@@ -39,6 +46,9 @@ coverage: $(DEV_READY) ## Branch coverage of the core
 
 fuzz: $(FUZZ_READY) ## Fuzz what reads the words of others (ARGS="--seconds 60 decoding")
 	$(BIN)/python -m fuzz $(ARGS)
+
+api: $(DEV_READY) $(API_READY) ## Ask the HTTP API everything that its OpenAPI document says (ARGS="-x")
+	PLACET_API_EXAMPLES=50 $(BIN)/python -m pytest tests/http_api/test_schemathesis.py $(ARGS)
 
 # Long: hours for all of rules. Not part of .ci/run.
 mutation: $(DEV_READY) ## Change the core in small places and see whether its tests notice (ARGS="rules/canonical")
@@ -66,10 +76,11 @@ pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and require
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt --extra all pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
+	$(BIN)/uv $(COMPILE) requirements/schemathesis.in -o requirements/schemathesis.txt
 	@for peer in requirements/peers/*.in; do $(BIN)/uv $(COMPILE) $$peer -o $${peer%.in}.txt; done
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf .venv .peers build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
+	rm -rf .venv .peers .schemathesis build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
 	find src tests scripts fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(PACKAGE)
@@ -79,6 +90,12 @@ $(RUN_READY): $(PACKAGE)
 $(DEV_READY): $(PACKAGE) requirements/dev.txt
 	@$(ENVIRONMENT) requirements/dev.txt
 	@touch $(RUN_READY) $@
+
+# An environment of its own: it wants other versions of what placet is built on.
+$(API_READY): $(DEV_READY) requirements/schemathesis.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .schemathesis
+	@$(BIN)/uv pip install --quiet --python .schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt
+	@touch $@
 
 $(FUZZ_READY): $(DEV_READY) requirements/fuzz.txt
 	@$(ENVIRONMENT) requirements/dev.txt requirements/fuzz.txt

@@ -16,11 +16,14 @@ commands and their options exist, decision records are numbered without gaps and
 from __future__ import annotations
 
 import ast
+import io
+import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -253,12 +256,24 @@ def _command_problems(words: list[str]) -> Iterator[str]:
 
 @cache
 def _help(command: tuple[str, ...]) -> str | None:
-    program = Path(sys.executable).with_name("placet")
-    environment = {"PATH": str(program.parent), "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
-    ran = subprocess.run(
-        [str(program), *command, "--help"], capture_output=True, text=True, env=environment, timeout=60, check=False
-    )
-    return ran.stdout if ran.returncode == 0 else None
+    """What the program prints; asked within this process, since one of its own for each would take a minute."""
+    from placet.cli import main as placet
+
+    printed, told = _stream(), _stream()
+    before = dict(os.environ)
+    os.environ.update({"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    try:
+        with redirect_stdout(printed), redirect_stderr(told):
+            code = placet([*command, "--help"])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    printed.flush()
+    return printed.buffer.getvalue().decode() if code == 0 else None
+
+
+def _stream() -> io.TextIOWrapper[io.BytesIO]:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 
 
 @cache

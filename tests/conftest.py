@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import keep_in_memory
+
 pytest_plugins = ["tests.postgres.fixtures"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """How hard properties are tried: PLACET_PROPERTIES=large for a long run. In CI every run tries the same values."""
+    """Where files are kept, and how hard properties are tried: PLACET_PROPERTIES=large for a long run.
+
+    In CI every run tries the same values.
+    """
+    keep_in_memory()
     from hypothesis import settings
 
     repeats = bool(os.environ.get("CI"))

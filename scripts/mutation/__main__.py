@@ -100,13 +100,15 @@ def _run(room: str, paths: list[Path], tests: Sequence[str], *, which: argparse.
             save_results([], paths=paths)
         judged: list[Result] = []
         saved = time.monotonic()
-        for result in _judge(wanted, tests, seen, folder=folder, most_seconds=which.seconds):
-            judged.append(result)
-            if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
-                save_results(judged, paths=[])
-                saved = time.monotonic()
-                print(f"{len(judged)} of {len(wanted)}, {saved - began:.0f} s", flush=True)
-        save_results(judged, paths=[])
+        try:
+            for result in _judge(wanted, tests, seen, folder=folder, most_seconds=which.seconds):
+                judged.append(result)
+                if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
+                    save_results(judged, paths=[])
+                    saved = time.monotonic()
+                    print(f"{len(judged)} of {len(wanted)}, {saved - began:.0f} s", flush=True)
+        finally:  # what was judged before a run was stopped is not judged twice: --rest
+            save_results(judged, paths=[])
         forget_results({mutant.identity for mutant in everything}, paths=paths)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from .runs import ROOT, Result
 from .sources import Mutant
@@ -29,12 +30,17 @@ def load_results() -> list[Result]:
         return []
     return [
         Result(
-            mutant=Mutant(**{**entry["mutant"], "lines": tuple(entry["mutant"]["lines"])}),
+            mutant=_mutant(entry["mutant"]),
             status=entry["status"],
             by=entry["by"],
         )
         for entry in json.loads(RESULTS.read_text(encoding="utf-8"))
     ]
+
+
+def _mutant(entry: dict[str, Any]) -> Mutant:
+    places = {name: tuple(value) for name, value in entry.items() if type(value) is list}
+    return Mutant(**(entry | places))
 
 
 def save_results(results: Sequence[Result], *, paths: Sequence[Path]) -> None:

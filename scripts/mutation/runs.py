@@ -76,11 +76,16 @@ class Survey:
     seconds: dict[str, float]
 
     def tests_of_lines(self, mutant: Mutant) -> set[str]:
-        lines = self.reached.get(mutant.file, {})
-        found: set[str] = set()
-        for line in range(mutant.lines[0], mutant.lines[1] + 1):
-            found |= lines.get(line, frozenset())
-        return found
+        """The tests that reach the statement; where none was seen to, those that reach its function.
+
+        What follows in the callers of a coroutine that an exception was thrown into, coverage does not see.
+        """
+        found = self._between(mutant.file, mutant.lines)
+        return found or (self._between(mutant.file, mutant.function_lines) if mutant.function_lines else found)
+
+    def _between(self, file: str, lines: tuple[int, int]) -> set[str]:
+        reached = self.reached.get(file, {})
+        return {test for line in range(lines[0], lines[1] + 1) for test in reached.get(line, ())}
 
     def tests_of_file(self, file: str) -> set[str]:
         return {test for tests in self.reached.get(file, {}).values() for test in tests} - {""}
@@ -284,6 +289,8 @@ def preload(modules: Iterable[str]) -> None:
             continue
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    if "hypothesis.configuration" in sys.modules:  # else its plugin takes what was loaded here for a plugin's slow code
+        importlib.import_module("hypothesis.configuration").notice_initialization_restarted(warn=False)
 
 
 # --- in a process where everything is loaded

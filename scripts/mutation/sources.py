@@ -26,6 +26,7 @@ class Mutant:
         file: path from the root of the repository.
         function: qualified name of the outermost function around it; empty at module or class level.
         lines: first and last line of the statement it is in, or of that statement's head.
+        function_lines: first and last line of that function's body; nothing at module or class level.
         start, end: the span of the text that is replaced.
         before, after: the changed lines, stripped; with `nth` they name it across moves of the code.
     """
@@ -40,6 +41,7 @@ class Mutant:
     before: str = ""
     after: str = ""
     nth: int = 1
+    function_lines: tuple[int, int] | None = None
 
     @property
     def identity(self) -> tuple[str, str, str, str, int]:
@@ -144,6 +146,7 @@ class _Finder(ast.NodeVisitor):
         self._lines = text.splitlines(keepends=True)
         self._names: list[str] = []
         self._function = ""
+        self._function_lines: tuple[int, int] | None = None
         self._statement = (1, 1)
         self._is_wording = False
         self._is_pattern = False
@@ -182,6 +185,7 @@ class _Finder(ast.NodeVisitor):
             end=end,
             replacement=replacement,
             operator=operator,
+            function_lines=self._function_lines,
         )
         self.found.setdefault((start, end, replacement), mutant)
 
@@ -235,12 +239,14 @@ class _Finder(ast.NodeVisitor):
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.visit(default)
-        before = self._function
+        before = self._function, self._function_lines
         self._names.append(node.name)
-        self._function = before or ".".join(self._names)
+        if not self._function:
+            self._function = ".".join(self._names)
+            self._function_lines = node.body[0].lineno, node.end_lineno or node.lineno
         self._body(node.body)
         self._names.pop()
-        self._function = before
+        self._function, self._function_lines = before
 
     visit_FunctionDef = _visit_function
     visit_AsyncFunctionDef = _visit_function
@@ -475,7 +481,8 @@ class _Finder(ast.NodeVisitor):
         if name in _COPIES and len(node.args) == 1 and not node.keywords:
             inner = self._span(node.args[0])
             if not isinstance(node.args[0], ast.GeneratorExp | ast.Starred):
-                self._swap(node, self._text[inner[0] : inner[1]], "copy")
+                within = self._text[inner[0] : inner[1]]
+                self._swap(node, f"({within})" if "\n" in within else within, "copy")
 
     def _arguments(self, node: ast.Call) -> None:
         if self._is_misplaced(node):
@@ -516,7 +523,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Dict(self, node: ast.Dict) -> None:
         for key, value in zip(node.keys, node.values, strict=True):
             if key is not None and len(node.keys) > 1:
-                self._cut(self._span(key)[0], self._span(value)[1])
+                _, end = _with_parentheses(self._text, *self._span(value))
+                self._cut(self._span(key)[0], end)
         self.generic_visit(node)
 
     # --- dropping members of lists
@@ -537,10 +545,7 @@ class _Finder(ast.NodeVisitor):
     def _cut(self, start: int, end: int) -> None:
         """Cut a member out, with its own parentheses and the comma or bar on one of its sides."""
         text = self._text
-        while text[(before := _skip_back(text, start)) - 1] == "(" and (closed := _CLOSES.match(text, end)):
-            if text[before - 2].isalnum() or text[before - 2] in "_)]":
-                break  # the call's own parenthesis
-            start, end = before - 1, closed.end()
+        start, end = _with_parentheses(text, start, end)
         following = _SEPARATOR.match(text, end)
         if following:
             self._add(start, following.end(), "", "member")
@@ -551,6 +556,14 @@ class _Finder(ast.NodeVisitor):
 
 _CLOSES = re.compile(r"\s*\)")
 _SEPARATOR = re.compile(r"\s*[,|][ \t]*")
+
+
+def _with_parentheses(text: str, start: int, end: int) -> tuple[int, int]:
+    while text[(before := _skip_back(text, start)) - 1] == "(" and (closed := _CLOSES.match(text, end)):
+        if text[before - 2].isalnum() or text[before - 2] in "_)]":
+            break  # the call's own parenthesis
+        start, end = before - 1, closed.end()
+    return start, end
 
 
 def _skip_back(text: str, end: int) -> int:

@@ -158,7 +158,7 @@ def is_gone(pid: int) -> bool:
 async def told(folder: Path) -> dict[str, Any]:
     """What a handler left word of, as soon as it has."""
     path = folder / "told.json"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not path.exists():
             await asyncio.sleep(0.01)
     facts: dict[str, Any] = json.loads(path.read_text())
@@ -541,7 +541,7 @@ async def test_a_spare_child_that_died_is_replaced() -> None:
     await bench.result(process_tools.plain, word="x")
     (spare,) = children()
     os.killpg(spare, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not is_gone(spare):
             await asyncio.sleep(0.005)
 

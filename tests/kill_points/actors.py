@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 import placet
 from placet.bootstrap import stores
@@ -168,7 +171,7 @@ def mortal_stores(point: KillPoint | None) -> Iterator[None]:
 async def recovered(gate: Gate) -> None:
     """Let recovery run until nothing is left dispatched, unknown or open; leases here are a third of a second."""
     open_states = (EffectState.DISPATCHED, EffectState.UNKNOWN)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (
             await gate.store.effects(tenant=None, states=open_states, limit=1) or (await gate.verify_audit()).unpaired
         ):
@@ -246,7 +249,7 @@ def race(folder: str, answers: str, barrier: Any, name: str, asks: list[dict[str
 
     async def act() -> list[dict[str, Any]]:
         async with open_gate(place, seconds=seconds, timeout_seconds=10.0) as gate:
-            barrier.wait(timeout=20)
+            barrier.wait(timeout=60)
             outcomes = await asyncio.gather(
                 *(gate.submit(ask["proposal"], principal=PRINCIPALS[ask["as"]], run=ask["run"]) for ask in asks)
             )
@@ -260,7 +263,7 @@ def open_together(folder: str, answers: str, barrier: Any, name: str) -> None:
     place = Place(folder=Path(folder))
 
     async def act() -> dict[str, Any]:
-        barrier.wait(timeout=20)
+        barrier.wait(timeout=60)
         try:
             async with open_gate(place) as gate:
                 ask = proposal(order=f"o-{name}", call_id=f"call-{name}")
@@ -291,6 +294,41 @@ def ended(process: BaseProcess, *, within: float = 30.0) -> int:
         process.join(5.0)
         raise AssertionError("the process hung")
     return process.exitcode
+
+
+def stood_still(process: BaseProcess, store: Path, *, within: float = 30.0) -> None:
+    """Suspend the process while it holds no lock of the store: a thread of it may be in the middle of a sign of life.
+
+    One that stands still with the lock keeps everybody from going on, and no lease can help against that.
+    """
+    until, number = time.monotonic() + within, process.pid or 0
+    while True:
+        os.kill(number, signal.SIGSTOP)
+        while not _stands(number):
+            assert time.monotonic() < until, "it does not stand still"
+            time.sleep(0.001)
+        if _can_be_written(store):
+            return
+        os.kill(number, signal.SIGCONT)
+        assert time.monotonic() < until, "it always stands still with the lock"
+        time.sleep(0.005)  # for the transaction to end
+
+
+def _stands(process: int) -> bool:
+    """Every thread: one that waits for the disk stands only after that."""
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    return all(thread.read_text().rpartition(")")[2].split()[0] in "Tt" for thread in threads)
+
+
+def _can_be_written(store: Path) -> bool:
+    connection = apsw.Connection(str(store))
+    try:
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 KILLED = -signal.SIGKILL

@@ -108,7 +108,7 @@ def told(gate: Any) -> list[tuple[str, str | None, str | None, str]]:
 
 async def taken_over(gate: Any) -> None:
     """Let recovery run until nothing is dispatched or open any more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await gate.store.effects(tenant=None, states=(EffectState.DISPATCHED,), limit=1) or unpaired(gate):
             await gate.reconciler.recover()
             await asyncio.sleep(0.03)

@@ -23,7 +23,7 @@ from placet.model.effect import Effect, EffectState
 from placet.model.outcome import Succeeded
 from placet.testing.kill_points import SentinelRemote
 from tests.kill_points import draining_tools
-from tests.kill_points.actors import AGENT, LEASE_SECONDS, SETTINGS, assert_audit_is_whole, ended, start
+from tests.kill_points.actors import AGENT, LEASE_SECONDS, SETTINGS, assert_audit_is_whole, ended, start, stood_still
 from tests.kill_points.test_drain import payment, wait_for
 
 pytestmark = pytest.mark.req("H038")
@@ -86,7 +86,7 @@ async def the_effect(gate: Any) -> Effect:
 
 
 async def recovered_to(gate: Any, *states: EffectState) -> Effect:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (effect := await the_effect(gate)).state not in states:
             await gate.reconciler.recover()
             await asyncio.sleep(0.02)
@@ -108,7 +108,7 @@ async def test_signs_of_life_keep_an_effect_for_many_leases(tmp_path: Path, kind
     with standing(tmp_path, "before", kind) as owner:
         async with open_gate(tmp_path) as gate:
             first = await the_effect(gate)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while (now := await the_effect(gate)).lease_until < first.lease_until + timedelta(
                     seconds=4 * LEASE_SECONDS
                 ):
@@ -127,7 +127,7 @@ async def test_signs_of_life_keep_an_effect_for_many_leases(tmp_path: Path, kind
 async def test_a_stopped_owner_loses_its_effect_and_its_late_success_is_the_truth(tmp_path: Path, kind: str) -> None:
     """Same dispatch, nobody else acted: unknown becomes reconciled_committed by the late word."""
     with standing(tmp_path, "before", kind) as owner:
-        os.kill(owner.pid or 0, signal.SIGSTOP)
+        stood_still(owner, tmp_path / "placet.db")
         async with open_gate(tmp_path) as gate:
             unknown = await recovered_to(gate, EffectState.UNKNOWN)
             asked = await gate.submit(payment(tmp_path, kind), principal=AGENT, run="r")
@@ -147,7 +147,7 @@ async def test_a_stopped_owner_that_was_reconciled_by_a_probe_says_what_the_reco
     tmp_path: Path, kind: str
 ) -> None:
     with standing(tmp_path, "after", kind) as owner:
-        os.kill(owner.pid or 0, signal.SIGSTOP)
+        stood_still(owner, tmp_path / "placet.db")
         async with open_gate(tmp_path) as gate:
             found = await recovered_to(gate, EffectState.RECONCILED_COMMITTED)
             (tmp_path / "go").touch()
@@ -163,7 +163,7 @@ async def test_a_stopped_owner_that_was_reconciled_by_a_probe_says_what_the_reco
 async def test_a_stale_owner_neither_acts_nor_settles_once_another_has_the_operation(tmp_path: Path) -> None:
     """It stood still before its first byte; others saw that nothing came, and did it; then it wakes."""
     with standing(tmp_path, "before", "guarded") as owner:
-        os.kill(owner.pid or 0, signal.SIGSTOP)
+        stood_still(owner, tmp_path / "placet.db")
         (tmp_path / "mode").write_text("")  # the next one goes straight on
         async with open_gate(tmp_path) as gate:
             absent = await recovered_to(gate, EffectState.RECONCILED_ABSENT)

@@ -68,10 +68,10 @@ class Aftermath:
     acted: int
 
 
-async def aftermath(place: Place, ask: dict[str, Any]) -> Aftermath:
-    """Ask again at once and, when recovery has had its say, once more."""
+async def aftermath(place: Place, ask: dict[str, Any], *, at_once_seconds: float = 0.5) -> Aftermath:
+    """Ask again at once and, when recovery has had its say, once more. So long the first one waits for an answer."""
     async with open_gate(place) as gate:
-        at_once = await gate.submit(ask, principal=AGENT, run="run-1", timeout_seconds=0.05)
+        at_once = await gate.submit(ask, principal=AGENT, run="run-1", timeout_seconds=at_once_seconds)
         await recovered(gate)
         later = await gate.submit(ask, principal=AGENT, run="run-1")
         [effect] = await gate.store.effects(tenant="acme", states=tuple(EffectState), limit=9)
@@ -85,7 +85,7 @@ async def aftermath(place: Place, ask: dict[str, Any]) -> Aftermath:
 async def test_dead_before_its_claim_nothing_had_happened_and_the_next_asker_acts(place: Place) -> None:
     dies(place, KillPoint(moment=BEFORE, verb="claim"))
 
-    after = await aftermath(place, proposal())
+    after = await aftermath(place, proposal(), at_once_seconds=20.0)
 
     assert type(after.at_once) is Succeeded
     assert type(after.later) is Replayed
@@ -125,7 +125,7 @@ async def test_dead_between_remote_and_settle_the_effect_is_found_and_never_repe
 async def test_dead_between_settle_and_answer_the_recorded_result_is_replayed(place: Place) -> None:
     dies(place, KillPoint(moment=AFTER, verb="settle"))
 
-    after = await aftermath(place, proposal())
+    after = await aftermath(place, proposal(), at_once_seconds=20.0)
 
     assert type(after.at_once) is Replayed
     assert after.at_once.result == {"amount": 5}
@@ -137,7 +137,7 @@ async def test_until_it_is_reconciled_an_unknown_effect_is_refused(place: Place)
     dies(place, None, inside="after_remote")
 
     async with open_gate(place) as gate:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not (await gate.store.stranded(limit=1)):
                 await asyncio.sleep(0.02)
         await gate.reconciler._take_over_stranded()
@@ -283,7 +283,7 @@ async def test_a_read_that_died_is_completed_by_recovery(place: Place) -> None:
 
     async with open_gate(place) as gate:
         assert (await gate.verify_audit()).unpaired == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while (await gate.verify_audit()).unpaired:
                 await gate.reconciler.recover()
                 await asyncio.sleep(0.02)

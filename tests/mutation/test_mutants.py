@@ -43,6 +43,8 @@ def found(tmp_path: Path, text: str) -> list[Mutant]:
         ("x = {a, b}", {"x = {b}", "x = {a}"}),
         ("x = (a, b, c)", {"x = (b, c)", "x = (a, c)", "x = (a, b)"}),
         ("x = {a: b, c: d}", {"x = {c: d}", "x = {a: b}"}),
+        ("x = {a: (b), c: (\n  d\n)}", {"x = {c: (\n  d\n)}", "x = {a: (b)}"}),
+        ("x = set(\n  a\n  .b\n)", {"x = (a\n  .b)", "x = set(\n  None\n)"}),
         ("x = min(a)", {"x = max(a)", "x = min(None)"}),
         ("x = a.lower()", {"x = a"}),
         ("x = f(a=b)", {"x = f()"}),

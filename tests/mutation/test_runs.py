@@ -59,18 +59,18 @@ def test_double() -> None:
 
 MAY_NEVER_END = """
 
-def count_down(number: int) -> int:
+def mirrored(number: int) -> int:
     while number > 0:
-        number -= 1
+        number = -number
     return number
 """
 
 ENDS = """\
-from placet.rules.sample import count_down
+from placet.rules.sample import mirrored
 
 
-def test_count_down() -> None:
-    assert count_down(3) == 0
+def test_mirrored() -> None:
+    assert mirrored(3) == -3
 """
 
 EXPLAINED = """\
@@ -83,8 +83,7 @@ reason = "A sample: no test asks at the bound."
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+def made(folder: Path) -> Path:
     files = {
         "src/placet/__init__.py": "",
         "src/placet/errors.py": "class SampleError(Exception):\n    pass\n",
@@ -95,11 +94,33 @@ def project(tmp_path: Path) -> Path:
         "pyproject.toml": "[tool.pytest.ini_options]\naddopts = ['--import-mode=importlib']\nasyncio_mode = 'auto'\n",
     }
     for name, text in files.items():
-        path = tmp_path / name
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    shutil.copytree(REPOSITORY / "scripts/mutation", tmp_path / "scripts/mutation")
-    return tmp_path
+    shutil.copytree(REPOSITORY / "scripts/mutation", folder / "scripts/mutation")
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project after one whole run, with a function that one mutant keeps from ending."""
+    project = made(tmp_path_factory.mktemp("first_run"))
+    (project / "src/placet/rules/sample.py").write_text(SAMPLE + MAY_NEVER_END)
+    (project / "tests/rules/test_ends.py").write_text(ENDS)
+    done = run(project, "rules/sample")
+    assert done.returncode == 0, done.stderr
+    return project
+
+
+@pytest.fixture
+def judged(first_run: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(first_run, tmp_path / "judged")
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -119,33 +140,27 @@ def statuses(project: Path) -> dict[tuple[str, str], str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_tells_what_the_tests_notice(project: Path) -> None:
-    sample = SAMPLE + MAY_NEVER_END
-    (project / "src/placet/rules/sample.py").write_text(sample)
-    (project / "tests/rules/test_ends.py").write_text(ENDS)
-    done = run(project, "rules/sample")
-    assert done.returncode == 0, done.stderr
-
-    found = statuses(project)
+def test_a_run_tells_what_the_tests_notice(judged: Path) -> None:
+    found = statuses(judged)
     assert found["return number < LARGEST", "return number >= LARGEST"] == "killed"
     assert found["return number < LARGEST", "return number <= LARGEST"] == "survived"
     assert found["LARGEST = 10", "LARGEST = 11"] == "killed"
     assert found["UNREAD = 3", "UNREAD = 4"] == "survived"
-    assert found["number -= 1", "number += 1"] == "timeout"
+    assert found["number = -number", "number = number"] == "timeout"
     assert found["return 1", "return 2"] == "untested"
     assert found["return number * 2", "return number // 2"] == "killed"
-    assert (project / "src/placet/rules/sample.py").read_text() == sample
+    assert (judged / "src/placet/rules/sample.py").read_text() == SAMPLE + MAY_NEVER_END
 
-    asked = run(project, "--check", "rules/sample")
+    asked = run(judged, "--check", "rules/sample")
     assert asked.returncode == 1
     assert "return number <= LARGEST" in asked.stdout
 
-    explanations = project / "tests/mutation/survivors.toml"
+    explanations = judged / "tests/mutation/survivors.toml"
     explanations.parent.mkdir()
     explanations.write_text(EXPLAINED)
-    assert "return number <= LARGEST" not in run(project, "--check", "rules/sample").stdout
+    assert "return number <= LARGEST" not in run(judged, "--check", "rules/sample").stdout
     explanations.write_text(EXPLAINED.replace("<= LARGEST", ">= LARGEST"))
-    assert "explained, and yet no survivor" in run(project, "--check", "rules/sample").stdout
+    assert "explained, and yet no survivor" in run(judged, "--check", "rules/sample").stdout
 
 
 WITHIN_A_LIMIT = """\
@@ -214,19 +229,19 @@ def test_where_more_than_five_do_not_pass_twice_nothing_is_judged_and_the_run_ha
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_that_was_stopped_goes_on_with_the_rest(project: Path) -> None:
-    assert run(project, "rules/sample").returncode == 0
-    results = project / ".mutation/results.json"
+def test_a_run_that_was_stopped_goes_on_with_the_rest(judged: Path) -> None:
+    results = judged / ".mutation/results.json"
     entries = json.loads(results.read_text())
-    known = [{**entry, "by": "before"} for entry in entries if entry["mutant"]["function"] == "is_small"]
+    known = [{**entry, "by": "before"} for entry in entries if entry["mutant"]["function"] != "double"]
     results.write_text(json.dumps(known))
 
-    assert run(project, "--rest", "rules/sample").returncode == 0
+    assert run(judged, "--rest", "rules/sample").returncode == 0
 
     after = json.loads(results.read_text())
     assert {entry["mutant"]["start"] for entry in after} == {entry["mutant"]["start"] for entry in entries}
-    assert len(after) == len(entries)
-    assert {entry["mutant"]["function"] for entry in after if entry["by"] == "before"} == {"is_small"}
+    assert len(after) == len(entries) > len(known)
+    assert [entry for entry in after if entry["by"] == "before"] == known
+    assert {entry["status"] for entry in after if entry["mutant"]["function"] == "double"} == {"killed"}
 
 
 @pytest.mark.slow
@@ -242,6 +257,19 @@ def test_a_sample_is_some_of_the_mutants_and_always_the_same_ones(project: Path)
 
     assert sampled() == first
     assert 1 <= len(first) <= len(list(everything)) // 2
+
+
+def test_a_line_nobody_was_seen_to_reach_is_judged_by_the_tests_of_its_function(tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text("def f():\n    g()\n    return 1\n\n\ndef h():\n    return 2\n")
+    reached = {2: frozenset({"first"}), 3: frozenset({"second"}), 7: frozenset({"other"})}
+    (mutant, *_) = [m for m in mutants(path, root=tmp_path, error_names=frozenset()) if m.replacement == "2"]
+
+    assert Survey(reached={"sample.py": reached}, seconds={}).tests_of_lines(mutant) == {"second"}
+    del reached[3]
+    assert Survey(reached={"sample.py": reached}, seconds={}).tests_of_lines(mutant) == {"first"}
+    del reached[2]
+    assert Survey(reached={"sample.py": reached}, seconds={}).tests_of_lines(mutant) == set()
 
 
 def test_of_the_tests_that_may_notice_the_first_are_taken_as_long_as_time_is_left() -> None:

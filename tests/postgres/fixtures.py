@@ -18,6 +18,7 @@ from tests.postgres.server import Admin, Server, binaries
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _numbers = count()
+_SERVERS = frozenset({"cluster", "sound_cluster"})
 _OWN_CLOCK = (
     "CREATE SCHEMA own_clock",
     "CREATE TABLE own_clock.shown (at bigint)",
@@ -112,20 +113,24 @@ class DatabaseClock(FakeClock):
 
 
 def _versions() -> list[str]:
+    """The wheel's server, or those that PLACET_TEST_SERVERS names by their major versions: "15", or "15,18"."""
     if os.environ.get("PLACET_TEST_POSTGRES_URL"):
         return ["given"]
-    found = list(binaries()) or ["none"]
-    return found if os.environ.get("PLACET_REQUIRE") == "all" else found[:1]  # every server only where nothing may miss
+    return (os.environ.get("PLACET_TEST_SERVERS") or "18").split(",")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever takes one of these servers is marked, so that it can be run again on another."""
+    for item in items:
+        if _SERVERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("server")
 
 
 @pytest.fixture(scope="session", params=_versions())
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Every server that is here, one after the other."""
-    version = request.param
-    if version == "none":
-        pytest.fail("no PostgreSQL server: install requirements/dev.txt, or set PLACET_TEST_POSTGRES_URL")
-    given = os.environ.get("PLACET_TEST_POSTGRES_URL")
-    server = None if given else Server(binaries()[version])
+    """Each of the servers, one after the other. One that is not here is a failure: nothing would be tested."""
+    version, given = request.param, os.environ.get("PLACET_TEST_POSTGRES_URL")
+    server = None if given else Server(folder_of(version))
     cluster = Cluster(version, given or server.url(), server)  # type: ignore[union-attr]
     yield cluster
     cluster.close()
@@ -152,4 +157,10 @@ def database(databases: Callable[..., Database]) -> Database:
 
 def folder_of(version: str) -> Path:
     """The binaries of one version."""
-    return binaries()[version]
+    found = binaries()
+    if version not in found:
+        pytest.fail(
+            f"no PostgreSQL {version}: requirements/dev.txt installs 18, Debian's postgresql-15 is 15; "
+            "or set PLACET_TEST_SERVERS, or PLACET_TEST_POSTGRES_URL"
+        )
+    return found[version]

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from tests.places import for_sockets
+
 Value = TypeVar("Value")
 _START_SECONDS = 60.0
 
@@ -44,7 +46,7 @@ class Server:
         self._bin = folder
         self._fsync = fsync
         self._settings = settings or {}
-        self.root = Path(tempfile.mkdtemp(prefix="plpg-", dir="/tmp"))  # a socket's path holds 107 bytes
+        self.root = Path(tempfile.mkdtemp(prefix="plpg-", dir=for_sockets()))
         self._before = _not_root()
         if self._before[:1] == ["setpriv"]:
             shutil.chown(self.root, "nobody", "nogroup")
@@ -62,7 +64,7 @@ class Server:
         )  # fmt: skip
 
     def _started(self) -> subprocess.Popen[bytes]:
-        options = dict(self._settings)
+        options = {"dynamic_shared_memory_type": "mmap", **self._settings}  # in its folder: a killed one leaves nothing
         if not self._fsync:
             options.update({"fsync": "off", "full_page_writes": "off"})
         listed = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]

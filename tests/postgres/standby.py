@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.places import for_sockets
 from tests.postgres.server import Admin, Server, _not_root
 
 _SECONDS = 60.0
@@ -20,7 +21,7 @@ class Standby(Server):
         self._bin = folder
         self._fsync = True
         self._settings = {}
-        self.root = Path(tempfile.mkdtemp(prefix="plpg-", dir="/tmp"))
+        self.root = Path(tempfile.mkdtemp(prefix="plpg-", dir=for_sockets()))
         self._before = _not_root()
         if self._before[:1] == ["setpriv"]:
             shutil.chown(self.root, "nobody", "nogroup")

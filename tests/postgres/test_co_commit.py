@@ -234,7 +234,7 @@ async def test_a_search_path_of_the_handler_s_own_changes_nothing(store: Postgre
 
 
 async def waits_for_a_lock(database: Database) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not database.fetch("SELECT 1 FROM pg_locks WHERE NOT granted"):
             await asyncio.sleep(0.01)
 
@@ -474,7 +474,7 @@ async def words(gate: Gate) -> list[str]:
 
 async def chained(gate: Gate) -> None:
     """Nobody asks for it here: it comes by itself."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (report := await gate.verify_audit()).holds or report.unpaired:
             await asyncio.sleep(0.01)
 
@@ -583,7 +583,7 @@ async def test_a_slow_owner_whose_row_was_taken_over_commits_nothing(shop: Shop)
         asking = asyncio.ensure_future(shop.pay(gate))
         await begun.wait()
         shop.database.execute("UPDATE placet.effects SET lease_until = 0")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await other.reconciler.recover()).taken_over == 0:
                 await asyncio.sleep(0.01)
                 shop.database.execute("UPDATE placet.effects SET lease_until = 0 WHERE state = 'dispatched'")

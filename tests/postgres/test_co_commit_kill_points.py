@@ -87,7 +87,7 @@ def both(database: Database) -> tuple[int, list[str]]:
 
 async def assert_audit_is_whole(gate: Gate) -> None:
     """The event of the last payment is chained by itself, soon after its outcome was told."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (report := await gate.verify_audit()).unpaired:
             await asyncio.sleep(0.01)
     assert report.breaks == ()
@@ -122,7 +122,7 @@ async def test_dead_at_any_step_the_payment_and_the_ledger_agree_and_it_is_paid_
     made: Database, tmp_path: Path, point: KillPoint | None, dies: str, is_committed: bool
 ) -> None:
     assert ended(start(pay_and_die, made.url, str(tmp_path), point, dies)) == KILLED
-    async with asyncio.timeout(10):  # until the server has noticed, and rolled back what was open
+    async with asyncio.timeout(30):  # until the server has noticed, and rolled back what was open
         while made.fetch(
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
         ):
@@ -130,7 +130,7 @@ async def test_dead_at_any_step_the_payment_and_the_ledger_agree_and_it_is_paid_
     assert both(made) == ((1, ["committed"]) if is_committed else (0, ["dispatched"]))
 
     async with open_gate(made.url, tmp_path) as gate:
-        at_once = await gate.submit(proposal(), principal=AGENT, run="run-1", timeout_seconds=0.1)
+        at_once = await gate.submit(proposal(), principal=AGENT, run="run-1", timeout_seconds=0.5)
         await recovered(gate)
         later = await gate.submit(proposal(), principal=AGENT, run="run-1")
         await assert_audit_is_whole(gate)
@@ -148,7 +148,7 @@ async def test_a_server_that_is_killed_takes_both_or_keeps_both(made: Database, 
         pytest.skip("the server given by PLACET_TEST_POSTGRES_URL is not ours to kill")
     async with open_gate(made.url, tmp_path) as gate:
         asking = asyncio.ensure_future(gate.submit(proposal(), principal=AGENT, run="run-1"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not made.fetch("SELECT 1 FROM placet.effects"):
                 await asyncio.sleep(0)
         made.server.kill()

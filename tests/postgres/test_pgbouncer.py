@@ -128,7 +128,7 @@ async def test_a_pooler_that_gives_sessions_carries_a_whole_store(
         assert isinstance(answer, Claimed)
         with store.waiting_for(effect_topic("acme", OperationKey("key-1"))) as wakeup:
             assert isinstance(await store.settle(a_settlement(answer.effect)), Moved)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await wakeup.wait()
         assert await store.stop("all", (an_event(EventKind.STOPPED),)) == 0
         found = await store.effect("acme", OperationKey("key-1"))

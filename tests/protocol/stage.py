@@ -35,7 +35,7 @@ AGENT = placet.Principal.agent("agent", tenant="acme", roles=["operator"], scope
 PERSON = placet.Principal.person(
     "mara", tenant="acme", roles=["admin"], scopes=["approvals.decide", "effects.reconcile", "effects.read"]
 )
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 
 
 class TraceClock:

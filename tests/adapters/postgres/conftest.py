@@ -13,6 +13,7 @@ from placet.adapters.keys import KeyRing
 from placet.adapters.stores.postgres import PostgresStore
 from placet.adapters.telemetry.quiet import QuietMeter
 from placet.model.identifiers import WriterId
+from placet.ports.clock import Clock
 from placet.ports.store import nobody
 from tests.postgres.fixtures import Database
 
@@ -25,14 +26,19 @@ def ring() -> KeyRing:
 
 
 @pytest.fixture
-async def open_store(database: Database, ring: KeyRing) -> AsyncIterator[OpenStore]:
+def clock() -> Clock:
+    return SystemClock()
+
+
+@pytest.fixture
+async def open_store(database: Database, ring: KeyRing, clock: Clock) -> AsyncIterator[OpenStore]:
     """Opens the database once more, as another process would; closed after the test."""
     opened: list[PostgresStore] = []
     writers = count(1)
 
     def open_it(address: Any = None, *, patience_seconds: float = 10.0, **changes: Any) -> PostgresStore:
         common: dict[str, Any] = {
-            "keys": ring, "clock": SystemClock(), "writer": WriterId(f"w-{next(writers)}"), "meter": QuietMeter(),
+            "keys": ring, "clock": clock, "writer": WriterId(f"w-{next(writers)}"), "meter": QuietMeter(),
             "heard": nobody, **changes,
         }  # fmt: skip
         opened.append(PostgresStore(address or database.address(patience_seconds=patience_seconds), **common))

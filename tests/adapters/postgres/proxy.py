@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from placet.adapters.stores.postgres.connection import Address
+from tests.places import for_sockets
 from tests.postgres.fixtures import Database
 
 
@@ -140,7 +141,7 @@ async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def a_wire(database: Database) -> Wire:
-    return Wire(database, Path(tempfile.mkdtemp(prefix="plw-", dir="/tmp")))
+    return Wire(database, Path(tempfile.mkdtemp(prefix="plw-", dir=for_sockets())))
 
 
 def through(wire: Wire, database: Database, *, patience_seconds: float = 10.0) -> Address:

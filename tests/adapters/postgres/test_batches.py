@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +24,18 @@ from placet.testing.conformance import (
 from placet.testing.conformance.samples import Subject
 from placet.testing.fakes import FakeClock
 from tests.adapters.postgres.conftest import OpenStore
-from tests.postgres.fixtures import Database
+from tests.postgres.fixtures import Database, DatabaseClock
+
+
+@pytest.fixture
+def database(databases: Callable[..., Database]) -> Database:
+    """Its time stands still: no batch is decided again because a busy machine took a quarter of a second to send it."""
+    return databases(own_clock=True)
+
+
+@pytest.fixture
+def clock(database: Database) -> DatabaseClock:
+    return DatabaseClock(database)
 
 
 async def test_a_write_costs_two_commits_and_two_round_trips(open_store: OpenStore) -> None:

@@ -78,7 +78,7 @@ async def held_up(database: Database, table: str, when: str) -> AsyncIterator[as
 
 
 async def somebody_waits(database: Database) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while database.fetch("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
             await asyncio.sleep(0.01)
 

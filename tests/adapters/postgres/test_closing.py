@@ -85,7 +85,7 @@ async def test_closing_leaves_the_callers_loop_to_others_and_lets_no_stream_begi
     carried = asyncio.ensure_future(store._thread.carry(_wait(ends)))
     await asyncio.sleep(0)
     closing = asyncio.ensure_future(store.close())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not store._thread._is_over:
             await asyncio.sleep(0.01)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -17,10 +18,21 @@ from placet.testing.conformance import a_claim, a_settlement, an_event
 from placet.testing.conformance.samples import fault_of
 from tests.adapters.postgres.conftest import OpenStore
 from tests.adapters.postgres.proxy import a_wire, through
-from tests.postgres.fixtures import Database
+from tests.postgres.fixtures import Database, DatabaseClock
 
 MARK = b"committed-word"
 """What is in the bytes of one settlement and of nothing else."""
+
+
+@pytest.fixture
+def database(databases: Callable[..., Database]) -> Database:
+    """Its time stands still: no batch is decided again because a busy machine took a quarter of a second to send it."""
+    return databases(own_clock=True)
+
+
+@pytest.fixture
+def clock(database: Database) -> DatabaseClock:
+    return DatabaseClock(database)
 
 
 async def claimed(store: object, key: str = "key-1") -> object:

@@ -182,6 +182,14 @@ MISSES = {
     "no such database": ("postgresql://mara:r1ghtpw@/nowhere?host={root}", "database's name"),
     "no TLS there": (f"postgresql://mara:r1ghtpw@{HOST}/postgres?sslmode=require", "ssl = on"),
     "no authority to verify by": (f"postgresql://mara:r1ghtpw@{HOST}/postgres?sslmode=verify-full", "sslrootcert=FILE"),
+    "no file of an authority": (
+        f"postgresql://mara:r1ghtpw@{HOST}/postgres?sslmode=require&sslrootcert=/nowhere/mara.crt",
+        "Check sslrootcert= in",
+    ),
+    "no file of an authority, at a socket": (
+        "postgresql://mara:r1ghtpw@/postgres?host={root}&sslmode=verify-ca&sslrootcert=/nowhere/mara.crt",
+        "Check sslrootcert= in",
+    ),
     "an option nobody takes": ("postgresql://mara:r1ghtpw@/postgres?host={root}&conect_timeout=3", "behind the ?"),
     "let in from nowhere": ("postgresql://postgres@/template1?host={root}", "pg_hba.conf"),
 }
@@ -199,7 +207,58 @@ def test_each_miss_has_its_own_next_step_and_repeats_no_password(
         said[what] = str(missed.value).split(": postgresql")[0]
         assert not any(secret in str(missed.value) + missed.value.hint for secret in ("r1ghtpw", "wr0ngpw", "mara"))
         assert missed.value.__cause__ is None and missed.value.__context__ is None
-    assert len(set(said.values())) == 9, said  # a port of two addresses is a port; two ways not to be let in are one
+    assert len(set(said.values())) == 10, said  # a port of two addresses is a port; two ways not to be let in are one
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "hint"),
+    [
+        ("sslcert={none}", {}, "Check sslcert= in the store's address"),
+        ("sslcert={none}&sslkey={none}", {}, "Check sslcert= and sslkey= in the store's address"),
+        ("sslcrl={none}", {}, "Check sslcrl= in the store's address"),
+        ("sslrootcert={folder}/file/x", {}, "Check sslrootcert= in the store's address"),
+        ("sslrootcert={folder}", {}, "Check sslrootcert= in the store's address"),
+        ("", {"PGSSLROOTCERT": "{none}"}, "Check PGSSLROOTCERT in the environment"),
+        ("", {"PGSSLCERT": "{none}", "PGSSLKEY": "{none}"}, "Check PGSSLCERT and PGSSLKEY in the environment"),
+        ("", {"PGSSLCRL": "{none}"}, "Check PGSSLCRL in the environment"),
+        ("sslrootcert={none}", {"PGSSLROOTCERT": "{folder}/file"}, "Check sslrootcert= in the store's address"),
+        ("sslcert={folder}/file&sslcert={none}", {}, "Check sslcert= in the store's address"),
+        ("sslcert={none}&sslkey={folder}/file", {"PGSSLKEY": "{none}"}, "Check sslcert= in the store's address"),
+        ("", {"PGSSLCERT": "{none}", "PGSSLKEY": "{folder}/file"}, "Check PGSSLCERT in the environment"),
+        (
+            "sslcert={none}",
+            {"PGSSLKEY": "{none}"},
+            "Check sslcert= in the store's address, and PGSSLKEY in the environment",
+        ),
+    ],
+)
+def test_a_file_of_tls_that_is_not_there_is_no_missing_socket(
+    options: str, variables: dict[str, str], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").write_text("x", "utf-8")
+    places = {"none": tmp_path / "mara.crt", "folder": tmp_path}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(**places))
+
+    for host in ("127.0.0.1", "%2Fnowhere"):
+        with pytest.raises(StoreUnavailable) as missed:
+            open_existing_store(
+                f"postgresql://{host}:1/l?sslmode=require&{options.format(**places)}".rstrip("&"), key=tmp_path / "k"
+            )
+
+        assert str(missed.value).startswith("A file that TLS with the server needs cannot be read: postgresql://")
+        assert missed.value.hint.startswith(f"{hint}: ") and "mara" not in str(missed.value) + missed.value.hint
+
+
+def test_a_missing_socket_is_one_though_the_files_of_tls_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").write_text("x", "utf-8")
+
+    with pytest.raises(StoreUnavailable, match="There is no server's socket"):
+        open_existing_store(f"postgresql://%2Fnowhere/l?sslmode=prefer&sslrootcert={tmp_path}/file", key=tmp_path / "k")
 
 
 def test_a_server_that_is_gone_later_is_told_the_same_way(cluster: Cluster, tmp_path: Path) -> None:

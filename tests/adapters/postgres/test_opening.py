@@ -129,7 +129,7 @@ def _open_and_close(url: str, key: Path) -> None:
 
 async def _waiters(hog: asyncpg.Connection, count: int) -> None:
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await hog.fetchval(waits) < count:
             await asyncio.sleep(0.01)
 

@@ -59,7 +59,7 @@ async def until(fetch: Callable[[], Any]) -> None:
 
 async def test_an_outage_is_paid_once_by_all_who_wait(database: Database, open_store: OpenStore) -> None:
     async with a_wire(database) as wire:
-        store = await asyncio.to_thread(open_store, through(wire, database, patience_seconds=1.0))
+        store = await asyncio.to_thread(open_store, through(wire, database, patience_seconds=2.0))
         wire.is_down = True
         wire.cut_before = b"apply("
         tried: list[int] = []
@@ -123,7 +123,7 @@ async def _let_go(store: Any) -> None:
 
 async def test_an_outage_is_paid_once_by_all_who_look(database: Database, open_store: OpenStore) -> None:
     async with a_wire(database) as wire:
-        store = await asyncio.to_thread(open_store, through(wire, database, patience_seconds=1.0))
+        store = await asyncio.to_thread(open_store, through(wire, database, patience_seconds=2.0))
         wire.is_down = True
         tried: list[int] = []
         with asleep(store):

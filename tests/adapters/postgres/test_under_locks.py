@@ -463,6 +463,6 @@ async def test_a_purge_says_that_somebody_holds_a_row_of_it(
 async def somebody_waits(database: Database) -> None:
     """Until a transaction waits for another one's lock."""
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while database.fetch(waiting) == [(0,)]:
             await asyncio.sleep(0.01)

@@ -57,7 +57,7 @@ async def woken_by(store: PostgresStore, topic: Topic) -> AsyncIterator[None]:
         wakeup._told.clear()  # type: ignore[attr-defined]  # beginning to listen wakes everybody once
         waiting = asyncio.ensure_future(wakeup.wait())
         yield
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await waiting
 
 
@@ -457,7 +457,7 @@ async def test_who_begins_to_wait_while_the_server_is_away_is_heard_once_it_is_b
             await until(lambda: wire.refused > 0)
             assert not here._bell.is_listening
             wire.is_down = False
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await wakeup.wait()  # it may have missed something, so it looks
         async with woken_by(here, effect_topic("acme", KEY)):
             await there.settle(a_settlement(effect))

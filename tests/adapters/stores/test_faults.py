@@ -292,7 +292,7 @@ async def test_on_a_full_disk_nothing_runs_and_with_room_again_everything_does(t
 
 
 async def settled_in_the_background(gate: Gate) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await gate.store.effects(tenant=None, states=(EffectState.DISPATCHED,), limit=1):
             await asyncio.sleep(0.02)
 

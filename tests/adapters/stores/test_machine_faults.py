@@ -39,7 +39,7 @@ async def pay(gate: Gate, order: str) -> Outcome:
 
 async def settled(gate: Gate) -> None:
     """Let settlements that were put off come through."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await gate.store.effects(tenant=None, states=(EffectState.DISPATCHED,), limit=1):
             await asyncio.sleep(0.02)
 
