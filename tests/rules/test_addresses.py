@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from placet.bootstrap.addresses import address_here, shown_store
 from placet.errors import ConfigurationError
-from placet.rules.addresses import DatabaseAddress, Host, database_address, is_other_url, names_database
+from placet.rules.addresses import (
+    DatabaseAddress,
+    Host,
+    database_address,
+    is_other_url,
+    may_be_address,
+    names_database,
+    refuse_other_url,
+    shown_word,
+)
 
 CANARY = "hunter2canary"
 
@@ -63,10 +72,24 @@ def test_the_schema_is_ours_and_the_rest_goes_to_the_driver_as_it_was_said() -> 
         ("postgresql:///ledger?host=one,two&port=5433,5434", [("one", 5433), ("two", 5434)]),
         ("postgresql://one,two/ledger?port=5433,5434", [("one", 5433), ("two", 5434)]),
         ("postgresql://%2Frun%2Fpg,[::1]:5432/ledger", [("/run/pg", None), ("::1", 5432)]),
+        ("postgresql://[::1]/ledger", [("::1", None)]),
+        (
+            "postgresql://[::ffff:192.0.2.7],[fe80::1%25eth0]:1/ledger",
+            [("::ffff:192.0.2.7", None), ("fe80::1%eth0", 1)],
+        ),
+        ("postgresql://2130706433,[::]:2,[FE80:0::A]/ledger", [("2130706433", None), ("::", 2), ("FE80:0::A", None)]),
+        ("postgresql://XEROX:65535,XX/ledger", [("XEROX", 65_535), ("XX", None)]),
     ],
 )
 def test_the_hosts_are_those_that_the_driver_would_take(where: str, expected: list[tuple[str, int | None]]) -> None:
     assert [(host.name, host.port) for host in database_address(where).hosts] == expected
+
+
+NOT_TAKEN = [
+    "channel_binding", "client_encoding", "connect_timeout", "fallback_application_name", "gssencmode", "hostaddr",
+    "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "load_balance_hosts", "replication",
+    "require_auth", "requirepeer", "sslcertmode", "sslcompression", "sslsni", "tcp_user_timeout",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -74,8 +97,7 @@ def test_the_hosts_are_those_that_the_driver_would_take(where: str, expected: li
     [
         ("sslmode=requir", "sslmode", "verify-full"),
         ("sslmode=", "sslmode", "verify-full"),
-        ("connect_timeout=3", "connect_timeout", "Leave it out"),
-        ("channel_binding=require", "channel_binding", "Leave it out"),
+        *((f"{name}=3", name, "Leave it out") for name in NOT_TAKEN),
         ("placet_schema=My-Schema", "placet_schema", "placet_schema=my_ledger"),
         ("placet_schema=pg_x", "placet_schema", "pg_"),
         ("placet_schema=a&placet_schema=b", "placet_schema", "once"),
@@ -140,7 +162,10 @@ def test_a_database_that_is_named_in_the_options_is_shown() -> None:
         "postgresql://a,b/db?port=\u00b2", "postgresql://h/db?port=99999999", "postgresql://a,b/db?port=99999999",
         "postgresql://h/db?port=0", "postgresql://h/db?port=", "postgresql://h/db?port=1,x", "postgresql://h/db?port=1,2",
         "postgresql://a,b,c/db?port=1,2", "postgresql:///db?host=a:99999", "postgresql://h:\u0661/db",
-        "postgresql://[::1/db", "postgresql://[h]x/db",
+        "postgresql://[::1/db", "postgresql://[h]x/db", "postgresql://[1.2:3]/db", "postgresql://[fe80:]/db", "postgresql://h:000080/db",
+        "postgresql://h/db?port=000080", "postgresql://h/db?port=65536",
+        *(f"postgresql://x{quote(each, safe='')}y/db" for each in "\t\x1f \\@:?#=&;%[],"),
+        *(f"postgresql://h/a{quote(each, safe='')}b" for each in "\\/@:?#=&;%"),
     ],
 )  # fmt: skip
 def test_what_no_driver_can_dial_is_refused_as_an_address(where: str) -> None:
@@ -214,6 +239,9 @@ OTHER = [
     f"db/ledger%3Fpassword%3D{CANARY}",
     f"passfile={CANARY}",
     f"db/ledger?pwd={CANARY}",
+    *(f"{scheme}:/mara/{CANARY}" for scheme in ("s3", "S3x", "a.b", "a-b", "a+b", "jdbc:h2", "jdbc:s3")),
+    *(f"{name}={CANARY}" for name in ("host", "hostaddr", "port", "dbname", "user", "service")),
+    *(f"x=1 {name} = {CANARY}" for name in ("host", "hostaddr", "port", "dbname", "user", "service")),
 ]
 
 
@@ -234,10 +262,29 @@ def test_other_urls_and_connection_strings_are_no_paths_and_are_not_repeated(whe
     assert CANARY not in shown_store(where) + shown_store(Path(where))
 
 
+def test_where_a_path_is_needed_a_url_or_a_connection_string_is_refused_and_not_repeated() -> None:
+    for where in OTHER:
+        with pytest.raises(ConfigurationError, match=r"^The store is a URL that is not known here\.$") as refused:
+            refuse_other_url(where)
+        assert "postgresql://USER@HOST:PORT/DATABASE" in refused.value.hint
+        assert CANARY not in refused.value.hint and refused.value.__context__ is None
+    refuse_other_url("placet.db")
+    refuse_other_url(Path("placet.db"))
+    refuse_other_url("postgresql://db/ledger")
+
+
+def test_of_a_word_that_may_be_an_address_nothing_is_shown() -> None:
+    for word in (*OTHER, *ODD, "postgresql://db/ledger"):
+        assert may_be_address(word) and shown_word(word) == "..."
+    assert may_be_address(Path(OTHER[0])) and not may_be_address(None)
+    assert shown_word("placet.db.key") == "placet.db.key"
+    assert shown_word("my.tools:TOOLS") == "my.tools:TOOLS"
+
+
 @pytest.mark.parametrize(
     "where",
     ["memory:", "placet.db", "/var/lib/placet/a=b.db", "./host=1", "C:/placet.db", "postgres.db", "a:b", "x@y", "x@y:z",
-     "100%.db", "a%20b.db"],
+     "100%.db", "a%20b.db", "postgres/a:b", "postgresql/a:b", "my_host=1", "a/user.db"],
 )  # fmt: skip
 def test_paths_stay_paths(where: str) -> None:
     assert not is_other_url(where) and not names_database(where)
@@ -262,7 +309,7 @@ def test_no_password_is_shown_whatever_is_around_it(before: str, after: str) -> 
     assert CANARY not in json.dumps(shown_store(where))
 
 
-@pytest.mark.parametrize("schema", ["_ledger", "ledger_2", "Ledger", "L", "a" * 63])
+@pytest.mark.parametrize("schema", ["_ledger", "ledger_2", "Ledger", "myLedger", "L", "a" * 63])
 def test_a_schema_is_any_ascii_name_that_a_server_takes_whole(schema: str) -> None:
     assert database_address(f"postgresql://h/db?placet_schema={schema}").schema == schema
 
@@ -284,3 +331,9 @@ def test_a_port_has_one_to_five_digits_and_an_address_may_have_any(where: str, e
 def test_a_hash_ends_no_host() -> None:
     with pytest.raises(ConfigurationError):
         database_address("postgresql://u@ho#st/db")
+
+
+def test_the_word_of_sqlite_for_a_store_in_memory_is_refused_with_ours() -> None:
+    with pytest.raises(ConfigurationError, match="a word of SQLite's") as refused:
+        refuse_other_url(":memory:")
+    assert '"memory:"' in refused.value.hint

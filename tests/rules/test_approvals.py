@@ -13,8 +13,21 @@ import pytest
 
 import placet
 from placet import Ask, Principal, Requirement, RequirementKind
-from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalDecision,
+    ApprovalState,
+    Edited,
+    Leave,
+    Mac,
+    Question,
+    SignedVote,
+    Vote,
+    VoteKind,
+)
 from placet.model.call import Call
+from placet.model.decision import Terms
 from placet.rules import approvals as rules
 from placet.rules.approvals import Misfit
 
@@ -59,6 +72,22 @@ def answer(**changes: Any) -> Answer:
 
 
 MAC = Mac(key_id="k", value="0" * 64)
+LEAVE = Leave(roles=("admin",), scopes=("approvals.decide",), is_listed=False)
+EDITED = Edited(by="mara", from_id="apr-0", from_digest="e" * 64)  # type: ignore[arg-type]
+TERMS = Terms(rule="refunds", votes=2)
+
+
+def vote(**changes: Any) -> Vote:
+    given = Vote(
+        kind=VoteKind.APPROVE, voter="paula", voted_at=NOW, digest_seen="d" * 64, reason="", leave=LEAVE
+    )  # type: ignore[arg-type]  # fmt: skip
+    return dataclasses.replace(given, **changes)
+
+
+def signed(voter: str, **changes: Any) -> SignedVote:
+    """A vote whose signature names it; nothing here checks signatures."""
+    given = vote(voter=voter, **changes)
+    return SignedVote(vote=given, signature=Mac(key_id="k", value=f"{given.kind.value} {voter}"))
 
 
 def approval(q: Question | None = None, a: Answer | None = None, **changes: Any) -> Approval:
@@ -85,6 +114,8 @@ def different(value: Any) -> Any:
             return value + b"x"
         case tuple():
             return (*value, "more")
+        case Leave():
+            return dataclasses.replace(value, scopes=(*value.scopes, "more"))
         case None:
             return "somebody"
     raise AssertionError(value)
@@ -95,22 +126,76 @@ def different(value: Any) -> Any:
 
 @pytest.mark.req("B043", "B044", "H020")
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Question)])
-def test_every_field_of_the_question_is_in_both_signatures(name: str) -> None:
-    changed = dataclasses.replace(question(), **{name: different(getattr(question(), name))})
+def test_every_field_of_the_question_is_in_every_signature(name: str) -> None:
+    value = {"terms": TERMS, "edited": EDITED}.get(name) or different(getattr(question(), name))
+    changed = dataclasses.replace(question(), **{name: value})
 
     assert rules.question_form(changed) != rules.question_form(question())
     assert rules.signed_form(changed, answer()) != rules.signed_form(question(), answer())
+    assert rules.vote_form(changed, vote()) != rules.vote_form(question(), vote())
+
+
+@pytest.mark.req("B043", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Terms)])
+def test_every_field_of_the_terms_is_in_the_question(name: str) -> None:
+    value = getattr(TERMS, name)
+    changed = dataclasses.replace(TERMS, **{name: not value if type(value) is bool else different(value)})
+
+    assert rules.question_form(question(terms=changed)) != rules.question_form(question(terms=TERMS))
+
+
+@pytest.mark.req("B043", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Edited)])
+def test_every_field_of_an_edit_is_in_the_question(name: str) -> None:
+    changed = dataclasses.replace(EDITED, **{name: different(getattr(EDITED, name))})
+
+    assert rules.question_form(question(edited=changed)) != rules.question_form(question(edited=EDITED))
+
+
+@pytest.mark.req("H017", "H023")
+@pytest.mark.case("E13")
+@pytest.mark.parametrize(("kind", "code"), [("review", "own_edit"), ("quorum", "own_edit"), ("confirm", None)])
+def test_whoever_edited_a_call_reviews_it_not(kind: str, code: str | None) -> None:
+    asked = question(requirement=RequirementKind(kind), on_behalf_of="mara", edited=EDITED)
+    editor = person("mara", "approvals.decide")
+
+    assert rules.why_not_entitled(asked, editor) == code
+    assert rules.are_duties_apart(asked, "mara") is (code is None)
+    if kind != "confirm":
+        assert rules.why_not_entitled(asked, person("paula", "approvals.decide")) is None
+
+
+@pytest.mark.req("B043", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Leave)])
+def test_every_field_of_a_leave_is_in_the_signatures(name: str) -> None:
+    value = getattr(LEAVE, name)
+    changed = dataclasses.replace(LEAVE, **{name: not value if type(value) is bool else different(value)})
+
+    assert rules.signed_form(question(), answer(leave=changed)) != rules.signed_form(question(), answer(leave=LEAVE))
+    assert rules.vote_form(question(), vote(leave=changed)) != rules.vote_form(question(), vote())
+
+
+@pytest.mark.req("B043", "H020")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Vote)])
+def test_every_field_of_a_vote_is_in_its_signature(name: str) -> None:
+    value = getattr(vote(), name)
+    changed = dataclasses.replace(vote(), **{name: VoteKind.WITHDRAW if name == "kind" else different(value)})
+
+    assert rules.vote_form(question(), changed) != rules.vote_form(question(), vote())
 
 
 @pytest.mark.req("B043", "B044", "H020")
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Answer)])
 def test_every_field_of_the_answer_is_in_its_signature(name: str) -> None:
-    changed = dataclasses.replace(answer(), **{name: different(getattr(answer(), name))})
+    value = LEAVE if name == "leave" else different(getattr(answer(), name))
+    changed = dataclasses.replace(answer(), **{name: value})
 
     assert rules.signed_form(question(), changed) != rules.signed_form(question(), answer())
 
 
-def test_a_question_and_an_answer_are_never_mistaken_for_each_other() -> None:
+def test_a_question_an_answer_and_a_vote_are_never_mistaken_for_each_other() -> None:
+    assert b'"v":"vote/1"' in rules.vote_form(question(), vote())
+    assert b'"verdict"' not in rules.vote_form(question(), vote())
     assert rules.question_form(question()) != rules.signed_form(question(), answer())
     assert rules.question_form(question(reasons=("a", "b"))) != rules.question_form(question(reasons=("a,b",)))
     assert rules.question_form(question(on_behalf_of=None)) != rules.question_form(question(on_behalf_of="None"))
@@ -143,6 +228,28 @@ def test_what_is_signed_is_this_form_so_that_old_signatures_stay_good() -> None:
 
     assert rules.question_form(question()) == form
     assert rules.signed_form(question(), answer()) == json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_terms_edits_leaves_and_votes_are_signed_in_this_form() -> None:
+    def text(form: dict[str, Any]) -> bytes:
+        return json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
+
+    written = {"roles": ["admin"], "scopes": ["approvals.decide"], "is_listed": False}
+    edited = {"by": "mara", "from_id": "apr-0", "from_digest": "e" * 64}
+    asked = text(QUESTION_FORM | {"v": 2, "terms": None, "edited": edited})
+    given = json.loads(rules.signed_form(question(), answer(leave=LEAVE, votes=("paula",))))
+    digest = sha256_hex("placet/question/1", text(QUESTION_FORM))
+
+    assert rules.question_form(question(edited=EDITED)) == asked
+    assert given == json.loads(rules.signed_form(question(), answer())) | {
+        "v": 2, "leave": written, "votes": ["paula"],
+    }  # fmt: skip
+    assert rules.vote_form(question(), vote()) == text(
+        {
+            "v": "vote/1", "question": digest, "kind": "approve", "voter": "paula",
+            "voted_at": "2026-01-01T12:00:00.000000+00:00", "digest_seen": "d" * 64, "reason": "", "leave": written,
+        }
+    )  # fmt: skip
 
 
 @pytest.mark.req("B049", "B055")
@@ -328,6 +435,13 @@ def test_what_was_spent_says_when_and_nothing_else_does(state: ApprovalState) ->
     assert not rules.state_fits(approval(state=state, spent_at=spent_at))
 
 
+def test_why_an_approval_does_not_fit_is_recorded_in_these_words() -> None:
+    assert [misfit.value for misfit in Misfit] == [
+        "question_forged", "signature_missing", "signature_forged", "arguments_forged", "state_forged", "votes_forged",
+        "other_call", "not_approved", "expired", "from_the_future", "other_dispatch", "not_entitled", "key_retired",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("misfit", list(Misfit))
 def test_alarms_are_the_misfits_of_altered_rows(misfit: Misfit) -> None:
     assert misfit.is_alarm is (misfit.value.endswith("_forged") or misfit is Misfit.SIGNATURE_MISSING)
@@ -350,6 +464,10 @@ def person(subject: str = "paula", *scopes: str) -> Principal:
         ("review", person("uma", "approvals.decide"), "own_request"),
         ("review", person("bea", "approvals.decide"), "own_request"),
         ("review", Principal.agent("paula", tenant="acme", scopes=("approvals.decide",)), "not_a_person"),
+        ("quorum", person("paula", "approvals.decide"), None),
+        ("quorum", person("paula"), "scope_missing"),
+        ("quorum", person("bea", "approvals.decide"), "own_request"),
+        ("quorum", Principal.agent("paula", tenant="acme", scopes=("approvals.decide",)), "not_a_person"),
         ("confirm", person("uma"), None),
         ("confirm", person("agent"), "not_the_requesting_user"),
         ("confirm", person("paula", "approvals.decide"), "not_the_requesting_user"),
@@ -411,3 +529,90 @@ def test_an_instant_is_spelled_the_same_wherever_the_process_thinks_it_is(monkey
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+# ---------------------------------------------------------------- quorum
+
+
+ASKED = question(requirement=RequirementKind.QUORUM, terms=TERMS, subject='["production", "agent", "uma"]')
+CLOSED = answer(decided_by="paula", votes=("approve omar", "approve paula"))
+TWO = (signed("omar"), signed("paula"))
+
+
+@pytest.mark.req("H017", "H023")
+def test_votes_that_were_taken_back_do_not_stand() -> None:
+    votes = (signed("paula"), signed("omar"), signed("zoe"), signed("omar", kind=VoteKind.WITHDRAW))
+
+    assert rules.standing_votes(votes) == (signed("paula"), signed("zoe"))
+    assert rules.standing_votes((signed("zoe"), signed("omar"))) == (signed("omar"), signed("zoe"))
+
+
+@pytest.mark.req("H017")
+def test_the_very_votes_that_the_answer_names_are_a_quorum() -> None:
+    assert rules.is_quorum(ASKED, CLOSED, TWO)
+    assert rules.is_quorum(ASKED, CLOSED, TWO[::-1])
+
+
+BROKEN: dict[str, tuple[Question, Answer, tuple[SignedVote, ...]]] = {
+    "one is missing": (ASKED, CLOSED, TWO[:1]),
+    "one is more": (ASKED, CLOSED, (*TWO, signed("zoe"))),
+    "one was taken back": (ASKED, CLOSED, (*TWO, signed("omar", kind=VoteKind.WITHDRAW))),
+    "they are too few": (question(terms=dataclasses.replace(TERMS, votes=3)), CLOSED, TWO),
+    "one person twice": (
+        ASKED, answer(decided_by="paula", votes=("approve paula", "approve paula")), (TWO[1], TWO[1])
+    ),
+    "one of the requester": (
+        ASKED, answer(decided_by="paula", votes=("approve agent", "approve paula")), (signed("agent"), TWO[1])
+    ),
+    "one of whom the requester acts for": (
+        ASKED, answer(decided_by="paula", votes=("approve paula", "approve uma")), (TWO[1], signed("uma"))
+    ),
+    "one of other arguments": (ASKED, CLOSED, (TWO[0], signed("paula", digest_seen="e" * 64))),
+    "one after the answer": (ASKED, CLOSED, (TWO[0], signed("paula", voted_at=NOW + MICROSECOND))),
+    "the answer is nobody's of them": (ASKED, dataclasses.replace(CLOSED, decided_by="zoe"), TWO),
+    "the answer names none": (ASKED, answer(), ()),
+}  # fmt: skip
+
+
+@pytest.mark.req("H017", "H020")
+@pytest.mark.parametrize("what", BROKEN)
+def test_anything_else_is_no_quorum(what: str) -> None:
+    asked, given, votes = BROKEN[what]
+
+    assert not rules.is_quorum(asked, given, votes)
+
+
+def test_what_a_person_decided_with_is_known_again() -> None:
+    who = Principal.person("paula", tenant="acme", roles=("admin", "operator"), scopes=("b", "a"))
+    leave = rules.leave_of(who, is_listed=True)
+
+    assert leave == Leave(roles=("admin", "operator"), scopes=("a", "b"), is_listed=True)
+    assert rules.decider_of(question(), "paula", leave) == who
+
+
+@pytest.mark.parametrize(
+    ("terms", "needed"),
+    [
+        (None, ()),
+        (TERMS, ()),
+        (Terms(rule="r", reason_to_approve=True), ("approve",)),
+        (Terms(rule="r", reason_to_deny=True), ("deny",)),
+        (Terms(rule="r", reason_to_approve=True, reason_to_deny=True), ("approve", "deny")),
+    ],
+)
+def test_a_decision_may_need_words(terms: Terms | None, needed: tuple[str, ...]) -> None:
+    asked = question(terms=terms)
+
+    assert rules.reasons_needed(asked) == needed
+    for decision in ApprovalDecision:
+        assert rules.lacks_reason(asked, decision, " ") is (decision.value in needed)
+        assert not rules.lacks_reason(asked, decision, "because")
+
+
+def test_an_approval_fits_only_the_terms_that_policy_asks_with_today() -> None:
+    asks = dataclasses.replace(ASK, requirement=Requirement(terms=Terms(rule="refunds")))
+    asked = question(terms=Terms(rule="refunds"))
+
+    assert rules.misfit(approval(asked), tool_call(), asks, dispatch_number=0, now=NOW) is None
+    assert rules.misfit(approval(asked), tool_call(), ASK, dispatch_number=0, now=NOW) is Misfit.OTHER_CALL
+    assert rules.misfit(approval(), tool_call(), asks, dispatch_number=0, now=NOW) is Misfit.OTHER_CALL

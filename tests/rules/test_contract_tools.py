@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -303,6 +303,28 @@ def test_the_serialiser_never_prints_what_a_foreign_value_raises(
 )
 def test_values_of_known_kinds_are_written(hint: Any, value: object, plain: object) -> None:
     assert giving(hint).check_result(value)[0] == plain
+
+
+class Zone(tzinfo):
+    """A zone of somebody's own: the serialiser asks it for its offset, and nobody for its name."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(hours=1)
+
+    def __repr__(self) -> str:
+        raise RuntimeError(SECRET)
+
+
+def test_an_instant_is_written_without_printing_its_zone() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=Zone())
+
+    assert giving(datetime).check_result(noon)[0] == "2026-01-01T12:00:00+01:00"
+    assert giving(list[datetime]).check_result([noon])[0] == ["2026-01-01T12:00:00+01:00"]
+
+
+def test_a_list_is_written_as_it_stands_where_nothing_is_said_of_what_is_in_it() -> None:
+    assert giving(list[Any]).check_result([1, "a"])[0] == [1, "a"]
+    assert broken(giving(list[Any]), [datetime(2026, 1, 1, tzinfo=UTC)]) == "result_unsupported_value"
 
 
 def test_a_value_that_appears_twice_is_written_twice() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -10,8 +11,9 @@ from pydantic import AliasChoices, BaseModel, Field, SecretStr
 from typing_extensions import TypeAliasType
 
 import placet
-from placet import Isolation, Tool
+from placet import ApprovalMode, EffectClass, Isolation, Remote, RetryPolicy, Risk, TextRule, Tool
 from placet.errors import ContractError
+from placet.model.contract import DEFAULT_BREAKER, DEFAULT_MAX_CONCURRENT, Contract
 
 WRITE: dict[str, Any] = {"effect": "write", "risk": "medium", "permission": "p", "name": "act"}
 
@@ -103,6 +105,53 @@ def test_a_type_that_writes_itself_masked_is_refused() -> None:
 def test_only_arguments_are_redacted() -> None:
     assert why(taking(int), redact=("y",)) == "redact names no argument: y"
     assert made(taking(int), redact=("x",)).contract.redact == {"x"}
+
+
+class Named(BaseModel):
+    order: str = Field(alias="orderId")
+    note: str = ""
+
+
+def test_arguments_have_the_names_by_which_a_model_reads_them() -> None:
+    assert made(taking(Named)).contract.argument_names == ("orderId", "note")
+    assert made(taking(Named), redact=("orderId",), resource="note:{note}").contract.redact == {"orderId"}
+    assert why(taking(Named), redact=("order",)) == "redact names no argument: order"
+
+
+def test_of_what_nobody_says_a_contract_has_these_values() -> None:
+    contract = made(taking(int)).contract
+
+    assert replace(contract, arguments_schema={}, result_schema={}) == Contract(
+        name="act",
+        version="1",
+        description="",
+        arguments_schema={},
+        result_schema={},
+        argument_names=("x",),
+        effect_class=EffectClass.WRITE,
+        risk=Risk.MEDIUM,
+        permission="p",
+        approval=ApprovalMode.BY_POLICY,
+        isolation=Isolation.THREAD,
+        timeout_seconds=10.0,
+        retry=RetryPolicy(max_attempts=3, initial_delay_seconds=0.25, max_delay_seconds=10.0),
+        remote=Remote(),
+        max_concurrent=DEFAULT_MAX_CONCURRENT,
+        breaker=DEFAULT_BREAKER,
+        operation_key=None,
+        resource=None,
+        purpose="act",
+        redact=frozenset(),
+        wide_fields=frozenset(),
+        allowed_tenants=None,
+        text_rule=TextRule.GUARDED,
+        max_argument_bytes=8_192,
+        max_result_bytes=65_536,
+        max_depth=32,
+        has_probe=False,
+        generic_executor_reason=None,
+        digest=contract.digest,
+    )
 
 
 def test_a_tool_says_what_its_function_says_and_runs_where_it_can() -> None:

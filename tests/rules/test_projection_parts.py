@@ -260,6 +260,10 @@ def test_a_root_that_is_a_reference_is_what_it_leads_to() -> None:
         "title": "T",
         "$defs": {"Tree": closed},
     }
+    own = tree | {"$defs": {"Odd": {"type": "string"}}}
+    odd = plain_root(typed({"$ref": "#/$defs/Tree", "$defs": {"Tree": own}}))
+    assert odd is not None
+    assert set(odd["$defs"]) == {"Tree"}  # else what is inside would refer to nothing
     twice = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/Tree"}, "Tree": tree}}
     root = plain_root(typed(twice))
     assert root is not None

@@ -140,6 +140,9 @@ def test_parts_stand_inside_each_other_48_deep_and_not_one_more() -> None:
         return schema
 
     assert visits({"items": inside(48)}) == 49
+    deepest = {"allOf": [inside(47), {}]}
+    assert visits(deepest) == visits({"allOf": [{}, inside(47)]}) == 49
+    assert "more than 48 parts inside each other" in why({"allOf": [inside(48), {}]})
     assert why({"items": inside(49)}) == "its schema holds more than 48 parts inside each other against one value"
 
 
@@ -178,6 +181,20 @@ def test_names_that_are_required_count_as_ways_until_2000() -> None:
         "its schema could be held against one value in more than 2000 ways (2001), each constant that is no scalar and "
         "each required name counted"
     )
+
+
+@pytest.mark.case("A16")
+def test_what_it_takes_to_bound_a_schema_is_bounded_to_the_last_step() -> None:
+    """A step for each part and each member it names; and for each branch, one more than there are names by then."""
+
+    def branching(naming: int) -> dict[str, Any]:
+        members = {f"m{n}": {} for n in range(4_182)}
+        branches = [{"properties": {"m0": {}}}] * naming + [{}] * (716 - naming)
+        return {"properties": members, "allOf": branches}
+
+    assert 716 + 73 + 1 + 4_182 + 716 * (1 + 4_182) == 3_000_000
+    assert visits(branching(73), max_depth=0) == 717
+    assert why(branching(74), max_depth=0) == "its schema is too intricate to bound what validating would cost"
 
 
 @pytest.mark.case("A16")

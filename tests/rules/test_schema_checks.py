@@ -109,6 +109,17 @@ def test_of_alternatives_the_one_with_fewer_faults_was_meant_and_of_two_alike_ne
     assert told({"anyOf": [of("a", "e"), of("b", "f"), of("c")]}, {}) == [("/x", "anyOf"), ("/x/c", "missing")]
 
 
+def test_of_alternatives_none_was_meant_where_a_float_stands_for_an_integer_constant() -> None:
+    branches = {"anyOf": [{"const": 1}, {"type": "object"}]}
+
+    assert told(branches, 1) == []
+    assert told(branches, 1.0) == [("/x", "anyOf")]
+    assert told({"anyOf": [{"const": 1}, {"type": "string"}, {"type": "number", "minimum": 2}]}, 1.0) == [
+        ("/x", "anyOf"),
+        ("/x", "minimum"),
+    ]
+
+
 def test_a_value_that_fits_two_of_which_it_may_fit_one_is_told_so_alone() -> None:
     assert told({"oneOf": [TEXT, {"type": ["string", "null"]}]}, "a") == [("/x", "oneOf")]
 
@@ -134,6 +145,7 @@ def test_a_handler_receives_wide_integers_exactly_and_what_is_as_deep_as_its_con
         check(frozenset(), 2).keywords(wide, context)
     deep = b'{"x":[[]]}'
     assert check(frozenset(), 3).keywords(deep, context)["given"] == {"x": [[]]}
+    assert check(frozenset(), 3).reads_back(deep)  # nothing was filled in, renamed or converted
     with pytest.raises(InvalidArguments, match="too deep"):
         check(frozenset(), 2).keywords(deep, context)
 

@@ -98,6 +98,16 @@ def test_an_escape_that_one_of_them_reads_otherwise_or_not_at_all_is_not_common(
     assert not is_common(around.replace("{}", escape))
 
 
+@pytest.mark.parametrize("name", ["n", "N", "_", "year", "YEAR", "y2K", "_9", "yEar_2A"])
+def test_a_group_may_have_any_ascii_name(name: str) -> None:
+    assert is_common(f"^(?<{name}>a)$")
+
+
+@pytest.mark.parametrize("name", ["", "9", "a-b", "é", "aé", "a b", "$"])
+def test_a_group_has_no_other_name(name: str) -> None:
+    assert not is_common(f"^(?<{name}>a)$")
+
+
 def test_a_word_boundary_is_not_common() -> None:
     assert not is_common(r"\bok\b")
     assert not is_common(r"ok\B")

@@ -11,6 +11,13 @@ from placet.rules.scrubbing import scrub_text
 from placet.rules.showing import escape_for_people
 
 SCRUBBED = [
+    ("--token Bearer s3cret tail", "--token [REDACTED] tail"),
+    ("sent Bearer  Bearer s3cret tail", "sent [REDACTED] tail"),
+    ("pw:'secret'='s3cret'", "pw:[REDACTED]secret'=[REDACTED]"),
+    ('pw: "token": "s3cret"', 'pw: [REDACTED]token": [REDACTED]'),
+    ('pw:\\"secret\\"=\\"s3cret\\"', 'pw:[REDACTED]secret\\"=[REDACTED]'),
+    ("password='authorization': 's3cret'", "password=[REDACTED]authorization': [REDACTED]"),
+    ('"password": "token: abc def"', '"password": [REDACTED]'),
     ("password=hunter2", "password=[REDACTED]"),
     ("password = hunter2 and more", "password = [REDACTED] and more"),
     ("DB_PASSWORD: hunter2", "DB_PASSWORD: [REDACTED]"),
@@ -106,6 +113,35 @@ def test_what_was_scrubbed_is_scrubbed_to_itself(text: str) -> None:
     assert scrub_text(scrub_text(text)) == scrub_text(text)
 
 
+@pytest.mark.req("B164")
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "+14155550123",
+        "+44 20 7946 0958",
+        "AKIAABCDEFGHIJKLMNOP",
+        "sk-abcdefghijkl",
+        "eyJhbGciOiJIUzI1NiJ9",
+        "Basic dXNlcjphYmM=",
+    ],
+)
+@pytest.mark.parametrize("between", ["", "=", ".", "|", ",", "&"])
+def test_of_many_secrets_in_a_row_none_is_left_however_many_they_are(secret: str, between: str) -> None:
+    clean = scrub_text(between.join([secret] * 40) + " tail")
+
+    assert secret not in clean and clean.endswith("[REDACTED] tail")
+    assert set(clean.removesuffix(" tail").replace("[REDACTED]", "")) <= set(between)
+
+
+@pytest.mark.req("B164")
+def test_where_each_secret_hides_the_next_all_is_taken_once_that_goes_on_too_long() -> None:
+    """A number is none right after letters, and a key none right after digits: each is seen when the other is gone."""
+    pair = "+442079460958AKIAABCDEFGHIJKLMNOP"
+
+    assert scrub_text(pair * 6 + " tail") == "[REDACTED]" * 12 + " tail"
+    assert scrub_text(pair * 7 + " tail") == scrub_text(pair * 200) == "[REDACTED]"
+
+
 def test_no_pattern_makes_a_group_possessive() -> None:
     """Until 3.11.5 CPython loses its place when such a group fails half-way, and runs on over what follows."""
     found = {
@@ -127,6 +163,18 @@ def test_no_pattern_makes_a_group_possessive() -> None:
         *("sk-aaaaaaaa", "bearer ", "Bearer a", "basic AAAAAAAA", "1", "13", "138-", "+1", "+1 ", "+86 ", "+1(2"),
         *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A", "--a-", "--token ", "authorization:", "\\"),
         *("password=", "a,password", "token=a,--token ", "pin=", 'secret\\"', "token={token", "[REDACTED]", "=>"),
+        *(
+            "PASSWORD 'a",
+            "PASSWORD ''",
+            "password $$",
+            "password $a$",
+            "identified by ",
+            "a:1:b:c:",
+            "a:",
+            ":1:",
+            "*:*:*:",
+        ),
+        *("a:1:b:c:d", "a:1:b:c:d ", "\\:", "'a:1:", "password \\'", "password \\\\'", "a:1:b:c:\\", "password=\\ "),
         *("cookie='", "?key=", "&sig=&", "a" * 31 + "-", "00000000-", " ", "\n", "api_", "api key key", "[", "{", "x"),
     ],
 )

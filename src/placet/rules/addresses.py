@@ -25,8 +25,8 @@ _PARTS: Final = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^/?#@\s\\]*)@)?(?P<hosts>[^/?#@\s\\]*)"
     r"(?:/(?P<database>[^/?#@:;=&\s\\]*))?(?:\?(?P<options>[^?#@\s\\]*))?"
 )
-_HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
-_HOST_NAME: Final = re.compile(r"/?[^\x00-\x20\\@:?#=&;%\[\],]*|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%\w+)?\]?")
+_HOST: Final = re.compile(r"(?:\[[:.%\w]+\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
+_HOST_NAME: Final = re.compile(r"/?[^\x00-\x20\\@:?#=&;%\[\],]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+(?:%\w+)?")
 _DATABASE_NAME: Final = re.compile(r"[^\x00\\/@:?#=&;%]*")
 """What a host and a database are once they are read: nothing that might be a user's name or a password."""
 _PORT: Final = re.compile(r"[0-9]{1,5}")
@@ -101,6 +101,21 @@ def refuse_other_url(where: object) -> None:
             "The store is a URL that is not known here.",
             hint="Write a database as postgresql://USER@HOST:PORT/DATABASE, and a file as its path.",
         )
+    if str(where) == ":memory:":  # to SQLite a store of each connection's own
+        raise ConfigurationError(
+            "The store is named by a word of SQLite's, and not by a path.",
+            hint='The store that forgets everything with its process is placet.MEMORY, written "memory:".',
+        )
+
+
+def may_be_address(word: object) -> bool:
+    """Whether it is, or looks like, the address of something, and so may hold a password."""
+    return names_database(word) or is_other_url(word)
+
+
+def shown_word(word: str) -> str:
+    """A word of somebody's as a message may repeat it: of what may be an address, nothing."""
+    return "..." if may_be_address(word) else word
 
 
 def database_address(where: str, *, other_host: str = "") -> DatabaseAddress:
@@ -191,9 +206,8 @@ def _said_once(what: str, before: str, behind: list[str]) -> str:
 
 
 def _are_hosts(authority: str) -> bool:
-    several = authority.split(",")
     return not authority or all(
-        _is_host(each) and (each or len(several) == 1) and _HOST_NAME.fullmatch(_host(each).name) for each in several
+        each and _is_host(each) and _HOST_NAME.fullmatch(_host(each).name) for each in authority.split(",")
     )
 
 
@@ -217,7 +231,7 @@ def _hosts(authority: str, port: str) -> tuple[Host, ...]:
 
 def _host(text: str) -> Host:
     name, mark, port = text.rpartition(":")
-    if mark and port.isdecimal() and (":" not in name or name.startswith("[")):
+    if mark and port.isdecimal():
         return Host(name=unquote(name).strip("[]"), port=int(port))
     return Host(name=unquote(text).strip("[]"), port=None)
 

@@ -20,8 +20,9 @@ def scrub_text(text: str) -> str:
 
     Covers `name=value` and `name: value` with secret names (bare, quoted, with escaped quotes, as a `--flag value`),
     Authorization and Cookie lines, bearer tokens, JWTs, well-known API keys, PEM private keys, passwords in URLs and
-    query strings, Chinese mobile numbers and E.164 numbers. When in doubt it removes too much. Linear in the text.
-    What was scrubbed is scrubbed to itself.
+    query strings, passwords in SQL and in lines of a PostgreSQL password file, Chinese mobile numbers and E.164
+    numbers. When in doubt it removes too much: the whole of a text in which each secret taken away shows another one,
+    again and again. Linear in the text. What was scrubbed is scrubbed to itself.
 
     Source: REQUIREMENTS B150, B163-B165; CASES N07.
     """
@@ -29,9 +30,9 @@ def scrub_text(text: str) -> str:
     for _ in range(_MAX_ROUNDS):
         clean = _scrubbed_once(text)
         if clean == text:
-            break
+            return text
         text = clean
-    return text
+    return REDACTED  # each secret taken away still shows another one: nothing in it is to be trusted
 
 
 _MAX_ROUNDS: Final = 8
@@ -43,6 +44,11 @@ def _scrubbed_once(text: str) -> str:
         text = _PRIVATE_KEY.sub(REDACTED, text)
     if "://" in lowered:
         text = _URL.sub(_without_password, text)
+    if any(word in lowered for word in _STATEMENT_WORDS):
+        text = _pattern_of_statements().sub(rf"\g<name>{REDACTED}", text)
+    if lowered.count(":") >= _COLONS_OF_A_PASSWORD_FILE:
+        for pattern in _patterns_of_password_files():
+            text = pattern.sub(rf"\g<name>{REDACTED}", text)
     # Names before all that has none: a bearer token or a query value would run on over the name of the next secret.
     if any(word in lowered for word in _WORDS_IN_TEXT):
         for pattern in _patterns_of_names():
@@ -63,7 +69,22 @@ _URL: Final = re.compile(r"://(?:(?!://)\S)*")
 _PORT: Final = re.compile(r":\d{0,5}(?!\w)")
 _ELEVEN_DIGITS: Final = re.compile(r"1[3-9]\d[ -]?\d{4}[ -]?\d{4}")
 _WORDS_IN_TEXT: Final = tuple(sorted({part for word in SECRET_WORDS for part in word.split("_")[-1:]} | SECRET_PARTS))
-_KEY_MARKS: Final = ("bearer", "basic", "eyj", "sk", "rk", "pk", "gh", "github_pat_", "glpat-", "xox", "akia")
+_STATEMENT_WORDS: Final = ("password", "passwd", "identified")
+_COLONS_OF_A_PASSWORD_FILE: Final = 4
+_KEY_MARKS: Final = (
+    "bearer",
+    "basic",
+    "eyj",
+    "sk",
+    "rk",
+    "pk",
+    "placet_",
+    "gh",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "akia",
+)
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.)*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 )
@@ -91,6 +112,32 @@ def _without_password(match: re.Match[str]) -> str:
 
 
 @cache
+def _pattern_of_statements() -> re.Pattern[str]:
+    """`PASSWORD '...'` and `IDENTIFIED BY '...'` with what SQL knows as quotes, up to sixteen blanks before them."""
+    return re.compile(
+        r"(?i)(?P<name>\b(?:passwd|password|identified\s{1,8}+by(?:\s{1,8}+password)?)\s{1,16}+)(?:[en]|u&)?(?:"
+        r"(?P<quote>\\{1,16}+[\"'])(?s:.)*?(?:(?<!\\)(?P=quote)|\Z)"
+        r"|'[^'\\]*+(?:(?:''|\\(?s:.|\Z))[^'\\]*+)*(?:'|\Z)"
+        r"|\"[^\"\\]*+(?:\\(?s:.|\Z)[^\"\\]*+)*(?:\"|\Z)"
+        r"|\$(?P<tag>(?:[a-z_]\w{0,62}+)?)\$(?s:.)*?(?:\$(?P=tag)\$|\Z))"
+    )
+
+
+@cache
+def _patterns_of_password_files() -> tuple[re.Pattern[str], ...]:
+    """`host:port:database:user:password`: to the end of a line of its own, and else to the next blank.
+
+    A database's name is not all digits and a password has no bare colon, or times and hardware addresses would do.
+    """
+    field = r"(?=[^\s:])[^\s:\\\"']*+(?:\\\S[^\s:\\\"']*+)*:"
+    entry = rf"{field}(?:\d{{1,5}}|\*):(?!\d+:){field}{field}"
+    return (
+        re.compile(rf"(?m)^(?P<name>{entry})(?=\S)[^:\\\r\n]*+(?:\\[^\r\n][^:\\\r\n]*+)*\\?(?=[\r\n]|\Z)"),
+        re.compile(rf"(?<![^\s\"'])(?P<name>{entry})(?=\S)[^\s:\\]*+(?:\\\S[^\s:\\]*+)*\\?(?=\s|\Z)"),
+    )
+
+
+@cache
 def _pattern_of_query() -> re.Pattern[str]:
     return re.compile(rf"(?i)([?&;](?:{_QUERY_NAMES})=)[^\s&#]++")
 
@@ -107,7 +154,10 @@ def _patterns_of_names() -> tuple[re.Pattern[str], ...]:
     flag = rf"--(?:[a-z0-9]{{1,24}}-){{0,3}}{name}\s{{1,8}}+"
     # A value ends where the next secret has its name: that name taken away, its value would be left standing.
     inside = rf"(?!{name}{gap}|{header}{gap}|{flag})"
+    # A quoted name of a secret is no value where another value follows it, which would be left standing.
+    quoted_name = rf"""\\{{0,16}}+["'](?:{name}|{header})\\{{0,16}}+["'][\])]?\s{{0,16}}+(?:=>|:=|[:=])"""
     quoted = (
+        rf"""(?!{quoted_name})"""
         r"""(?:(?P<quote>\\{1,16}+["'])(?s:.)*?(?:(?<!\\)(?P=quote)|\Z)"""
         r"""|"[^"\\]*+(?:\\(?s:.|\Z)[^"\\]*+)*(?:"|\Z)"""
         r"""|'[^'\\]*+(?:\\(?s:.|\Z)[^'\\]*+)*(?:'|\Z))"""
@@ -115,13 +165,14 @@ def _patterns_of_names() -> tuple[re.Pattern[str], ...]:
     )
     placed = rf"{re.escape(REDACTED)}(?=[\s&,;)\]}}\"'\\]|\Z|{name}{gap}|{header}{gap}|{flag})"
     group = rf"[{{\[](?:{inside}[^}}\]\r\n])*(?:{inside}[^\s&])*"
+    scheme = r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,8}+)?"
     bare = (
-        r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,8}+)?"
-        rf"(?:{inside}(?:[^\s&]|&(?![\w.%~\[\]\-]{{1,64}}+=)))+"
+        rf"{scheme}"
+        rf"(?:{inside}(?:\\\s|[^\s&]|&(?![\w.%~\[\]\-]{{1,64}}+=)))+"
     )
     return (
         re.compile(rf"(?i)(?P<name>{name}{gap})(?:{placed}|{quoted}|{group}|{bare})"),
-        re.compile(rf"(?i)(?P<name>{flag})(?:{placed}|{quoted}|(?!-)(?:{inside}\S)+)"),
+        re.compile(rf"(?i)(?P<name>{flag})(?:{placed}|{quoted}|(?!-){scheme}(?:{inside}\S)+)"),
         re.compile(
             rf"(?i)(?P<name>{header}{gap})(?:{re.escape(REDACTED)}(?=[,;)\]}}\"'\\\r\n]|\Z)|{quoted}|[^\r\n]++)"
         ),
@@ -131,12 +182,13 @@ def _patterns_of_names() -> tuple[re.Pattern[str], ...]:
 @cache
 def _pattern_of_keys() -> re.Pattern[str]:
     return re.compile(
-        r"\b(?i:bearer)\s{1,8}+[^\s\"',;]++"
+        r"\b(?i:bearer)\s{1,8}+(?:(?i:bearer)\s{1,8}+){0,8}[^\s\"',;]++"
         r"|\b[Bb]asic\s{1,8}+[A-Za-z0-9+/]{8,}+={0,2}+(?:\[REDACTED\])?"
         r"|(?<![A-Za-z0-9])(?:"
         r"eyJ[\w\-]{8,}+(?:\.[\w\-]*+){0,4}"
         r"|[srp]k[-_][\w\-]{8,}+"
-        r"|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w\-]{16,}+|xox[a-z]-[\w\-]{8,}+|AKIA[0-9A-Z]{16}"
+        r"|placet_[0-9a-f]{24}_[0-9a-f]{8,}+"
+        r"|gh[pousr]_\w{16,}+|github_pat_\w{16,}+|glpat-[\w\-]{16,}+|xox[a-z]-[\w\-]{8,}+|(?:AKIA[0-9A-Z]{16})+"
         r")"
     )
 
@@ -147,5 +199,5 @@ def _pattern_of_numbers() -> re.Pattern[str]:
     return re.compile(
         r"(?P<keep>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32,}+)"
         r"|(?<!\d)(?<!\d\.)(?:(?:\+|00)?86[ -]?)?1[3-9]\d[ -]?\d{4}[ -]?\d{4}(?!\d)"
-        r"|(?<![\w+])\+[1-9](?:[ ().\-]{0,2}\d){6,14}(?!\d)"
+        r"|(?<![\w+])(?:\+[1-9](?:[ ().\-]{0,2}\d){6,14}(?!\d))+"
     )

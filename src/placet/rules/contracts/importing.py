@@ -225,7 +225,7 @@ def _type_names(options: Options, meanings: dict[str, str] | None) -> dict[str, 
         for name, meaning in meanings.items()
     ):
         raise options.refuse(f"type_names gives a type that JSON Schema does not know one of {', '.join(TYPES)}, any")
-    return dict(meanings)
+    return meanings
 
 
 def _parameters(options: Options, handler: Handler) -> tuple[str, str | None]:

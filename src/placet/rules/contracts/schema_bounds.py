@@ -11,7 +11,7 @@ Source: CASES A16; ADR-0020.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from placet.model.json import JsonValue
@@ -147,10 +147,10 @@ def _neighbours(node: Node) -> Iterator[Node]:
 class _Ways:
     """Visits to what is inside a value, by where: a member of that name, any other member, an item, a name itself."""
 
-    members: dict[str, int] = field(default_factory=dict)
-    other: int = 0
-    items: int = 0
-    names: int = 0
+    members: dict[str, int]
+    other: int
+    items: int
+    names: int
 
     def add(self, more: _Ways) -> int:
         for name in more.members.keys() | self.members.keys():
