@@ -1,4 +1,4 @@
-"""Who decides in the demo: a person at the terminal, or one that was named with `--yes-as`."""
+"""Who decides in the demo: a person at the terminal or in the console, or one that was named with `--yes-as`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 import placet
 from placet.demos.ops.talk import Talk, in_full, shown
 
+_LOOK_SECONDS = 0.3
 _YES = frozenset({"y", "yes"})
 
 
@@ -19,8 +20,8 @@ class Approver(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def says_yes(self, talk: Talk) -> bool:
-        """Asked once, after the whole call was shown."""
+    async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
+        """Asked once, after the whole call was shown. When it returns the decision is on record; whether it is yes."""
         ...
 
 
@@ -30,10 +31,14 @@ class AtTheTerminal:
 
     name: str
 
-    async def says_yes(self, talk: Talk) -> bool:
+    async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
         talk.ask(f"{shown(self.name)}, may exactly this run? [y/N]")
         answer = await _typed_line()
-        return answer.strip().lower() in _YES
+        if answer.strip().lower() in _YES:
+            await gate.desk.approve(view.approval_id, digest=view.digest, by=by)
+            return True
+        await gate.desk.deny(view.approval_id, digest=view.digest, by=by, reason="declined at the demo's prompt")
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +47,25 @@ class NamedOnCommandLine:
 
     name: str
 
-    async def says_yes(self, talk: Talk) -> bool:
+    async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
         talk.line(f"{shown(self.name)} says yes (--yes-as)")
+        await gate.desk.approve(view.approval_id, digest=view.digest, by=by)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class InTheConsole:
+    """A person in a browser, before a server of its own on the same store. The agent waits for as long as it takes."""
+
+    name: str
+
+    async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
+        talk.line(f"{shown(self.name)}, the call waits in the console. Approve or deny it there.")
+        while True:
+            now = await gate.desk.show(view.approval_id, by=by)
+            if now.state is not placet.ApprovalState.PENDING:
+                return now.state is placet.ApprovalState.APPROVED
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def show(view: placet.ApprovalView, talk: Talk) -> None:

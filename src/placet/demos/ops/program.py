@@ -15,16 +15,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
-from placet.demos.ops.approver import Approver, AtTheTerminal, NamedOnCommandLine
+from placet.demos.ops.approver import Approver, AtTheTerminal, InTheConsole, NamedOnCommandLine
+from placet.demos.ops.console import console, user_name
 from placet.demos.ops.desk_client import DeskClient, DeskProcess
 from placet.demos.ops.leaks import Canaries, Leak, canaries, files_below, found_leaks
 from placet.demos.ops.observations import Incident, shipped_incident, shipped_runbooks
-from placet.demos.ops.scene import AGENT, VIEWER, Checks, Scene
+from placet.demos.ops.scene import AGENT, TENANT, VIEWER, Checks, Scene
 from placet.demos.ops.story import told
 from placet.demos.ops.summary import Numbers, as_document, numbers, print_table
 from placet.demos.ops.talk import Talk, is_terminal, shown, silence, talk_to
@@ -43,6 +45,7 @@ class _Stage:
     Attributes:
         talk: its progress.
         asking: the same, but heard under `--quiet` too: whoever decides must see what about.
+        has_console: whether a console is served beside it.
     """
 
     folder: Path
@@ -50,6 +53,7 @@ class _Stage:
     approver: Approver
     talk: Talk
     asking: Talk
+    has_console: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +79,21 @@ def main(argv: list[str] | None = None) -> int:
         print(f"placet demo: {mistake}", file=sys.stderr)
         return USAGE
     is_asked = options.yes_as is None
-    approver: Approver = AtTheTerminal(_AT_THE_TERMINAL) if is_asked else NamedOnCommandLine(options.yes_as)
+    approver = _approver(options)
     aloud = talk_to(sys.stderr if options.json else sys.stdout)
     talk = silence() if options.quiet else aloud
     _say_who_is_who(talk, approver)
     try:
         with _work_folder(options.keep) as folder, _desk(folder / "desk", talk) as desk_url:
             asking = aloud if is_asked else talk
-            stage = _Stage(folder=folder, desk_url=desk_url, approver=approver, talk=talk, asking=asking)
+            stage = _Stage(
+                folder=folder,
+                desk_url=desk_url,
+                approver=approver,
+                talk=talk,
+                asking=asking,
+                has_console=options.console,
+            )
             ending = asyncio.run(_played(stage))
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("\nplacet demo: interrupted; the ticket desk is stopped", file=sys.stderr)
@@ -99,6 +110,12 @@ def main(argv: list[str] | None = None) -> int:
     return ending.exit_code
 
 
+def _approver(options: argparse.Namespace) -> Approver:
+    if options.console:
+        return InTheConsole(user_name())
+    return AtTheTerminal(_AT_THE_TERMINAL) if options.yes_as is None else NamedOnCommandLine(options.yes_as)
+
+
 def _say_who_is_who(talk: Talk, approver: Approver) -> None:
     talk.line(f"{AGENT} is an agent: it investigates an incident and may propose a ticket, but opens none by itself.")
     talk.line(f"{shown(approver.name)} is the person who approves or declines each ticket.")
@@ -110,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="placet demo", description="Watch an agent handle an incident through placet."
     )
     parser.add_argument("--yes-as", metavar="NAME", help="approve as this person instead of asking at the terminal")
+    parser.add_argument("--console", action="store_true", help="decide in the web console, which it serves on loopback")
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep store, log and metrics in this new folder")
     parser.add_argument("--json", action="store_true", help="the summary as one JSON document; progress goes to stderr")
     parser.add_argument("--quiet", action="store_true", help="no progress, only the summary")
@@ -118,7 +136,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _mistake(options: argparse.Namespace) -> str | None:
     """What is wrong with the command line, and what to do about it."""
-    if options.yes_as is None and not is_terminal():
+    if options.console and options.yes_as is not None:
+        return "--console lets you decide; --yes-as decides by itself. Say one of them"
+    if options.console and find_spec("uvicorn") is None:
+        return 'the console needs the server extra: pip install "placet[server]"'
+    if options.yes_as is None and not options.console and not is_terminal():
         return "there is no terminal to ask at. Name who approves: --yes-as NAME, for example --yes-as mara"
     if options.yes_as is not None and (not 0 < len(options.yes_as) <= 128 or options.yes_as in (AGENT, VIEWER)):
         return "--yes-as names a person in 1 to 128 characters; an agent never approves"
@@ -180,7 +202,8 @@ async def _played(stage: _Stage) -> _Ending:
                     planted=planted,
                     run=f"incident-{incident.now:%Y%m%d-%H%M}",
                 )
-                await told(scene)
+                with _console(stage, gate_folder):
+                    await told(scene)
                 found = await _verified(scene)
                 leaks = found_leaks(planted, await _in_memory(scene))
                 leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
@@ -188,6 +211,18 @@ async def _played(stage: _Stage) -> _Ending:
         leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
     _searched(scene, leaks)
     return _Ending(scene=scene, numbers=found, leaks=list(dict.fromkeys(leaks)))
+
+
+@contextlib.contextmanager
+def _console(stage: _Stage, folder: Path) -> Iterator[None]:
+    """Where the approver decides, if that is a page."""
+    if not stage.has_console:
+        yield
+        return
+    with console(folder, desk_url=stage.desk_url, tenant=TENANT) as link:
+        stage.asking.line("the console is served. Sign in with this link, once, and keep the page open:")
+        stage.asking.line(link)
+        yield
 
 
 async def _verified(scene: Scene) -> Numbers:

@@ -101,11 +101,9 @@ class Scene:
         by = person(self.approver.name)
         view = await self.gate.desk.show(waiting.approval_id, by=by)
         show(view, self.asking)
-        if await self.approver.says_yes(self.asking):
-            await self.gate.desk.approve(view.approval_id, digest=view.digest, by=by)
+        if await self.approver.decides(view, self.gate, by, self.asking):
             self.talk.line(f"approved by {shown(self.approver.name)}; nothing has run yet")
             return True
-        await self.gate.desk.deny(view.approval_id, digest=view.digest, by=by, reason="declined at the demo's prompt")
         self.talk.line(f"denied by {shown(self.approver.name)}")
         self.has_declined = True
         return False

@@ -1,0 +1,77 @@
+"""The ops agent handles its incident, and whoever watches decides in a browser what it may do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Error, async_playwright, expect
+
+from tests.browser.conftest import ARGUMENTS, PATIENCE, chromium
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+
+
+@pytest.mark.parametrize(("decision", "ending"), [("Approve", 0), ("Deny", 6)])
+async def test_the_agent_waits_for_a_decision_in_the_console(tmp_path: Path, decision: str, ending: int) -> None:
+    program = chromium()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "placet.cli", "demo", "--console", "--keep", str(tmp_path / "kept")),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    said: list[str] = []
+    try:
+        assert process.stdout is not None
+        link = ""
+        async with asyncio.timeout(90):
+            while not link:
+                line = (await process.stdout.readline()).decode()
+                assert line, "".join(said)
+                said.append(line)
+                link = found[0] if (found := re.search(r"http://\S+/console/sign-in#\S+", line)) else ""
+        rest = asyncio.ensure_future(process.stdout.read())
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+            page = await (await browser.new_context()).new_page()
+            page.set_default_timeout(PATIENCE)
+            await page.goto(link)
+            await page.get_by_role("button", name="Sign in").click()
+            await page.wait_for_url("**/console/")
+            inbox = page.url
+            while process.returncode is None:
+                try:
+                    await page.goto(inbox)
+                except Error:  # the story has ended, and its server with it
+                    break
+                calls = page.get_by_role("link", name="create_ticket")
+                if await calls.count() == 0:
+                    await asyncio.wait((rest,), timeout=0.5)
+                    if rest.done():
+                        break
+                    continue
+                await calls.first.click()
+                await page.locator("form[data-approve]").wait_for()
+                for folded in await page.locator("details[data-must-open]").all():
+                    await folded.locator("summary").first.click()
+                await expect(page.get_by_role("button", name="Approve")).to_be_enabled(timeout=PATIENCE)
+                if decision == "Deny":
+                    await page.get_by_label("Why not?").fill("not this one")
+                await page.get_by_role("button", name=decision).click()
+                await expect(page.locator("#done")).to_be_visible(timeout=PATIENCE)
+            await browser.close()
+        async with asyncio.timeout(90):
+            said.append((await rest).decode())
+            assert await process.wait() == ending, "".join(said)
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+            await process.wait()
+    assert "leaks found: 0" in said[-1]
