@@ -1,0 +1,264 @@
+"""`/v1/approvals`: what waits for a person, exactly what would run, and the answer. Nothing is decided by looking."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
+from placet.errors import DecisionRefused, NotFound, PlacetError
+from placet.http_api import describing
+from placet.http_api.bodies import choice_member, member_refused, optional_text, read_document, text_member
+from placet.http_api.door import Door, door_of, preferred_wait, refuse_repeated, same_tag, signed_in
+from placet.http_api.outcomes import json_response
+from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
+from placet.http_api.problems import HttpProblem, PreconditionFailed
+from placet.model.approval import ApprovalState
+from placet.model.json import JsonObject
+from placet.model.principal import Principal
+from placet.model.waking import approvals_topic
+from placet.rules.documents import document_of
+
+router = APIRouter(tags=["approvals"])
+SignedIn = Annotated[Principal, Depends(signed_in)]
+_TAGGED = {"ETag": "Names the arguments and the state that are shown."}
+_DECISION: JsonObject = {
+    "type": "object",
+    "properties": {
+        "decision": {"enum": ["approve", "deny"]},
+        "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "reason": {"type": "string", "maxLength": MAX_REASON_CHARACTERS, "pattern": r"^[^\u0000]*$"},
+    },
+    "required": ["decision", "digest"],
+    "additionalProperties": False,
+}
+_EDIT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "arguments": {"description": "All of them, as an object or its JSON text."},
+    },
+    "required": ["digest", "arguments"],
+    "additionalProperties": False,
+}
+_IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "The tag of what was read: nothing is decided if it stands otherwise by now.",
+    "schema": {"type": "string"},
+}
+
+
+@router.get(
+    "/v1/approvals",
+    operation_id="listApprovals",
+    summary="Approvals of your tenant, the newest first",
+    responses={
+        **describing.problems(400, 403, 422),
+        200: describing.answer("A page of them.", describing.listed("approvals", "Approval")),
+    },
+)
+async def list_approvals(
+    request: Request,
+    principal: SignedIn,
+    state: Annotated[list[ApprovalState] | None, Query(description="`pending` if absent; repeatable.")] = None,
+    limit: LIMIT = 100,
+    cursor: CURSOR = None,
+) -> Response:
+    """For people. Rows that do not hold are left out here; looking at one says why."""
+    door = door_of(request)
+    refuse_repeated(request, many=frozenset({"state"}))
+    states = tuple(sorted(set(state or [ApprovalState.PENDING])))
+    of: JsonObject = {"list": "approvals", "states": [each.value for each in states]}
+    after = await mark_of(door, cursor, of=of, by=principal)
+    page = await door.gate.desk.page(by=principal, states=states, limit=limit, after=after)
+    return json_response(
+        {
+            "approvals": [document_of(view) for view in page.rows],
+            "next": await cursor_of(door, page, of=of, by=principal),
+        }
+    )
+
+
+@router.get(
+    "/v1/approvals/{approval_id}",
+    operation_id="showApproval",
+    summary="Exactly what would run",
+    responses={
+        **describing.problems(403, 404, 409),
+        200: describing.answer("The approval.", describing.named("Approval"), headers=_TAGGED),
+        304: {"description": "As it was."},
+    },
+)
+async def show_approval(approval_id: str, request: Request, principal: SignedIn) -> Response:
+    """For people. With `Prefer: wait=N` and the tag in `If-None-Match`, waits until it is not as it was."""
+    door = door_of(request)
+    refuse_repeated(request)
+    seconds = preferred_wait(request, door.settings)
+
+    async def look() -> ApprovalView:
+        return await door.gate.desk.show(approval_id, by=principal)
+
+    view = await look()
+    if seconds and same_tag(request, "if-none-match", tag_of(view)):
+        with door.waiting.place_of(principal):
+            view = await door.waiting.until(
+                look,
+                lambda seen: not same_tag(request, "if-none-match", tag_of(seen)),
+                topic=approvals_topic(principal.tenant),
+                seconds=seconds,
+                request=request,
+            )
+    headers = {"ETag": tag_of(view)}
+    if same_tag(request, "if-none-match", tag_of(view)):
+        return Response(status_code=304, headers=headers)
+    return json_response(document_of(view), headers=headers)  # type: ignore[arg-type]
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/decision",
+    operation_id="decide",
+    summary="Approve or deny exactly the call with this digest",
+    responses={
+        **describing.problems(400, 403, 404, 408, 409, 412, 413, 415, 422),
+        200: describing.answer("As it stands now.", describing.named("Approval"), headers=_TAGGED),
+    },
+    openapi_extra={**describing.body(_DECISION), "parameters": [_IF_MATCH]},
+)
+async def decide(approval_id: str, request: Request, principal: SignedIn) -> Response:
+    """For people. The digest is what was on the screen. Approving runs nothing; the proposer's next ask does."""
+    door = door_of(request)
+    document = await read_document(request, door.settings, members=frozenset({"decision", "digest", "reason"}))
+    decision = choice_member(document, "decision", ("approve", "deny"))
+    digest = text_member(document, "digest", most=64, least=64)
+    reason = optional_text(document, "reason", most=MAX_REASON_CHARACTERS)
+    await _require_match(door, request, approval_id, principal)
+    desk = door.gate.desk
+    answer = desk.approve if decision == "approve" else desk.deny
+    try:
+        view = await answer(approval_id, digest=digest, by=principal, reason=reason)
+    except DecisionRefused as refused:
+        refusal = refused
+    else:
+        return json_response(document_of(view), headers={"ETag": tag_of(view)})  # type: ignore[arg-type]
+    raise await _with_what_changed(door, refusal, approval_id, principal)
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/withdraw",
+    operation_id="withdraw",
+    summary="Take a question, or an approval that nobody has used, back",
+    responses={
+        **describing.problems(400, 403, 404, 409, 412),
+        200: describing.answer("As it stands now.", describing.named("Approval"), headers=_TAGGED),
+    },
+    openapi_extra={"parameters": [_IF_MATCH]},
+)
+async def withdraw(approval_id: str, request: Request, principal: SignedIn) -> Response:
+    """For people: the requesting one, who decided it, or somebody entitled to decide."""
+    return await _taken_back(request, approval_id, principal, door_of(request).gate.desk.withdraw)
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/edit",
+    operation_id="edit",
+    summary="Make another question of one that waits, with other arguments",
+    responses={
+        **describing.problems(400, 403, 404, 408, 409, 412, 413, 415, 422),
+        201: describing.answer(
+            "The new question.", describing.named("Approval"), headers={**_TAGGED, "Location": "The new question."}
+        ),
+    },
+    openapi_extra={**describing.body(_EDIT), "parameters": [_IF_MATCH]},
+)
+async def edit(approval_id: str, request: Request, principal: SignedIn) -> Response:
+    """For people who are entitled, where the policy allows it. The first question is closed; the new one has to be
+    decided like any other, and nothing runs."""
+    door = door_of(request)
+    wide = {("arguments", *path) for path in door.wide_fields}
+    document = await read_document(request, door.settings, members=frozenset({"digest", "arguments"}), wide=wide)
+    digest = text_member(document, "digest", most=64, least=64)
+    if "arguments" not in document:
+        raise member_refused("arguments", "all arguments of the new call")
+    await _require_match(door, request, approval_id, principal)
+    try:
+        view = await door.gate.desk.edit(approval_id, digest=digest, arguments=document["arguments"], by=principal)
+    except DecisionRefused as refused:
+        refusal = refused
+    else:
+        headers = {"ETag": tag_of(view), "Location": f"/v1/approvals/{view.approval_id}"}
+        return json_response(document_of(view), status=201, headers=headers)  # type: ignore[arg-type]
+    raise await _with_what_changed(door, refusal, approval_id, principal)
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/withdraw-vote",
+    operation_id="withdrawVote",
+    summary="Take back your vote, while other people's are waited for",
+    responses={
+        **describing.problems(403, 404, 409, 412),
+        200: describing.answer("As it stands now.", describing.named("Approval"), headers=_TAGGED),
+    },
+    openapi_extra={"parameters": [_IF_MATCH]},
+)
+async def withdraw_vote(approval_id: str, request: Request, principal: SignedIn) -> Response:
+    """For people who voted for what needs several votes. It does not refuse it."""
+    return await _taken_back(request, approval_id, principal, door_of(request).gate.desk.withdraw_vote)
+
+
+async def _taken_back(
+    request: Request, approval_id: str, principal: Principal, take_back: Callable[..., Awaitable[ApprovalView]]
+) -> Response:
+    door = door_of(request)
+    await _require_match(door, request, approval_id, principal)
+    try:
+        view = await take_back(approval_id, by=principal)
+    except DecisionRefused as refused:
+        refusal = refused
+    else:
+        return json_response(document_of(view), headers={"ETag": tag_of(view)})  # type: ignore[arg-type]
+    raise await _with_what_changed(door, refusal, approval_id, principal)
+
+
+def tag_of(view: ApprovalView) -> str:
+    """The entity tag: the digest that was shown, and where it stood."""
+    voted = f".{len(view.votes)}" if view.votes else ""
+    return f'"{view.digest}.{view.state.value}{voted}"'
+
+
+async def _require_match(door: Door, request: Request, approval_id: str, by: Principal) -> None:
+    """Raises:
+    PreconditionFailed: `If-Match` is there, and it stands otherwise.
+    """
+    if "if-match" not in request.headers:
+        return
+    view = await door.gate.desk.show(approval_id, by=by)
+    if not same_tag(request, "if-match", tag_of(view)):
+        raise PreconditionFailed(members={"changed": _standing(view)})
+
+
+async def _with_what_changed(door: Door, refusal: DecisionRefused, approval_id: str, by: Principal) -> PlacetError:
+    """The refusal, saying how it stands: who decided, when, or since when it is expired. Source: UI 22."""
+    try:
+        view = await door.gate.desk.show(approval_id, by=by)
+    except (DecisionRefused, NotFound):
+        return refusal
+    return HttpProblem.about(refusal, {"changed": _standing(view)})
+
+
+def _standing(view: ApprovalView) -> JsonObject:
+    expired_at = None
+    if view.state is ApprovalState.EXPIRED:
+        expired_at = view.expires_at if view.expires_at is not None else view.decide_by
+    return {
+        "state": view.state.value,
+        "digest": view.digest,
+        "decided_by": view.decided_by,
+        "decided_at": document_of(view.decided_at),
+        "expired_at": document_of(expired_at),
+        "clock": None if expired_at is None else ("use" if view.expires_at is not None else "decide"),
+    }

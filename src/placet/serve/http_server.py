@@ -1,0 +1,171 @@
+"""One HTTP listener. It is uvicorn, and this is what it does not do by itself:
+
+- whoever sends the head of a request too slowly is cut off;
+- nothing is said to the outside of what serves here, and nothing of a request is logged by anybody but the API;
+- signals are left to whoever owns the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from placet.errors import ConfigurationError
+from placet.http_api.guard import MAX_HEAD_BYTES
+
+MAX_CONNECTIONS = 4_096
+KEEP_ALIVE_SECONDS = 30
+HEAD_SECONDS = 15.0
+_BACKLOG = 512
+_log = logging.getLogger("placet.serve")
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address of this machine; port 0 lets the system choose.
+
+    Raises:
+        ConfigurationError: it cannot be had.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.socket(family, kind, protocol)
+    except OSError:
+        raise _no_place(host, port) from None
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+        opened.setblocking(False)
+        return opened
+    except OSError:
+        opened.close()
+    raise _no_place(host, port)
+
+
+def _no_place(host: str, port: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"This process cannot listen at {host!r}, port {port}.",
+        code="cannot_listen",
+        hint="Another process has the port, or the address is not this machine's: --host, --port.",
+    )
+
+
+class HttpServer:
+    """Serves one application on one socket, in the event loop that starts it.
+
+    Attributes:
+        url: where it is.
+    """
+
+    def __init__(
+        self, app: ASGIApp, at: socket.socket, *, grace_seconds: float = 5.0, head_seconds: float = HEAD_SECONDS
+    ) -> None:
+        """
+        Args:
+            grace_seconds: how long answers that are under way may take once it is told to stop.
+            head_seconds: how long a client may take to send the head of a request.
+        """
+        host, port = at.getsockname()[:2]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self._socket = at
+        self._grace_seconds = grace_seconds
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                http=_protocol(head_seconds),
+                ws="none",
+                lifespan="off",
+                loop="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=max(1, int(grace_seconds)),
+            )
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """It answers when this returns."""
+        self._serving = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
+        started = asyncio.ensure_future(self._server.has_started.wait())
+        await asyncio.wait((self._serving, started), return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        if self._serving.done():
+            self._serving.result()
+
+    async def stop(self) -> None:
+        """Accept nobody more, let answers end within the grace, and cut off the rest."""
+        if self._serving is None:
+            self._socket.close()
+            return
+        self._server.should_exit = True
+        await asyncio.wait((self._serving,), timeout=2 * self._grace_seconds + 5.0)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_started = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.has_started.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # they are the process's
+
+
+def _protocol(head_seconds: float) -> type[H11Protocol]:
+    class Protocol(H11Protocol):
+        """Counts the time a client takes to send the head of a request, from its first byte on a new connection or
+        after the last answer; how long the body may take is the API's to say.
+        """
+
+        _head_deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._await_head()
+
+        def data_received(self, data: bytes) -> None:
+            if self._head_deadline is None and self._is_between_requests():
+                self._await_head()
+            super().data_received(data)
+            if not self._is_between_requests():
+                self._forget_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._forget_head()
+            super().connection_lost(exc)
+
+        def _is_between_requests(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _await_head(self) -> None:
+            self._head_deadline = self.loop.call_later(head_seconds, self._cut_off)
+
+        def _forget_head(self) -> None:
+            if self._head_deadline is not None:
+                self._head_deadline.cancel()
+                self._head_deadline = None
+
+        def _cut_off(self) -> None:
+            self._head_deadline = None
+            if self._is_between_requests() and not self.transport.is_closing():
+                _log.info("client too slow")
+                self.transport.close()
+
+    return Protocol
