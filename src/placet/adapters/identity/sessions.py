@@ -1,0 +1,262 @@
+"""What a person's browser keeps: a random name, of which the store has a digest, signed with who it is and until when.
+
+    open, redeem ──▶ in use ──▶ ended: signed out, unused for half an hour, or twelve hours old
+
+A session is looked up each time, so that signing out holds on every host at once. The word that its forms carry is
+derived from the cookie's own secret: nobody who reads the store can say it, and no rotation of keys changes it. When a
+session was used is covered by no signature: a writer of the database can keep one from ending early, and none from
+ending at all. Beginning a session never takes a name that somebody brought along.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from placet.engine.chronicle import Chronicle
+from placet.engine.credentials import CredentialRows
+from placet.errors import MisuseError, SignInRefused, StoreError
+from placet.model.audit import AuditEvent, EventKind
+from placet.model.credentials import (
+    CredentialChange,
+    CredentialKind,
+    PersonSession,
+    SeenCredential,
+    SessionLimits,
+    StoredCredential,
+)
+from placet.model.principal import Principal, Standing, is_principal
+from placet.ports.keys import Keys
+from placet.ports.meter import Meter
+from placet.ports.sessions import ConsoleSession, OpenedSession
+from placet.ports.sign_in import SecretSource
+from placet.ports.store import Store
+from placet.rules.credentials import secret_digest
+
+LINK_SECONDS: Final = 300.0
+USED_EVERY_SECONDS: Final = 60.0
+_TEXT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_MOST_SESSIONS: Final = 1_000
+_CLEARED_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionView:
+    """A session as its person may see it.
+
+    Attributes:
+        name: the beginning of what the store calls it; opens nothing.
+    """
+
+    name: str
+    began_at: datetime
+    used_at: datetime | None
+    ends_at: datetime
+
+
+class StoreSessions:
+    """Fulfils `ports.sessions.Sessions`, and makes links and lists for those who may."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        chronicle: Chronicle,
+        secrets: SecretSource,
+        meter: Meter,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        self._store = store
+        self._chronicle = chronicle
+        self._secrets = secrets
+        self._meter = meter
+        self._limits = limits or SessionLimits()
+        self._rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
+
+    async def open(self, principal: Principal) -> OpenedSession:
+        _require_person(principal)
+        await self._clear()
+        now = await self._store.now()
+        secret, session = self._begun(principal, now)
+        change = CredentialChange(added=(self._rows.of_session(session),))
+        await self._store.put_credentials(change, events=(self._event(EventKind.SESSION_BEGUN, session),))
+        return _opened(secret, session)
+
+    async def link(self, principal: Principal, *, seconds: float = LINK_SECONDS) -> str:
+        """The secret of a link that begins one session for this person, once, within so long. Told once.
+
+        Whoever has it is this person, so it is for a terminal of the person's own, and for loopback.
+
+        Raises:
+            SignInRefused: an agent.
+        """
+        _require_person(principal)
+        now = await self._store.now()
+        secret = self._secrets.fresh()
+        made = PersonSession(
+            kind=CredentialKind.SIGN_IN_LINK,
+            name=secret_digest(CredentialKind.SIGN_IN_LINK, secret),
+            principal=principal,
+            began_at=now,
+            ends_at=now + timedelta(seconds=seconds),
+        )
+        change = CredentialChange(added=(self._rows.of_session(made),))
+        await self._store.put_credentials(change, events=(self._event(EventKind.SIGN_IN_LINK_MADE, made),))
+        return secret.hex()
+
+    async def redeem(self, link: str) -> OpenedSession:
+        await self._clear()
+        row, made, now = await self._found(CredentialKind.SIGN_IN_LINK, link)
+        secret, session = self._begun(made.principal, now)
+        change = CredentialChange(added=(self._rows.of_session(session),), dropped=(row,))
+        event = self._event(EventKind.SESSION_BEGUN, session, detail="link")
+        if not await self._store.put_credentials(change, events=(event,)):
+            raise SignInRefused  # somebody else has used it up
+        return _opened(secret, session)
+
+    async def session_of(self, cookie: str) -> ConsoleSession:
+        outcome = "unavailable"
+        try:
+            row, session, now = await self._found(CredentialKind.SESSION, cookie)
+            if now - (row.used_at or row.made_at) >= timedelta(seconds=self._limits.idle_seconds):
+                raise SignInRefused
+            outcome = "let_in"
+        except SignInRefused:
+            outcome = "refused"
+            raise
+        finally:
+            self._meter.signed_in(kind="session", outcome=outcome)
+        await self._note_use(SeenCredential(row=row, at=now))
+        return _shown(bytes.fromhex(cookie), session)
+
+    async def end(self, cookie: str) -> None:
+        if not _is_text(cookie):
+            return
+        name = secret_digest(CredentialKind.SESSION, bytes.fromhex(cookie))
+        seen = await self._store.credential(CredentialKind.SESSION, name)
+        if seen is not None:
+            await self._end((seen.row,))
+
+    async def listed(self, principal: Principal) -> tuple[SessionView, ...]:
+        """The person's own sessions that go on, the newest first.
+
+        Raises:
+            SignInRefused: an agent has none.
+        """
+        now = await self._store.now()
+        rows = [row for row in await self._of(principal) if row.ends_at > now and self._rows.session(row) is not None]
+        return tuple(
+            SessionView(name=row.name[:16], began_at=row.made_at, used_at=row.used_at, ends_at=row.ends_at)
+            for row in rows
+        )
+
+    async def end_all(self, principal: Principal) -> int:
+        """Sign the person out everywhere, links that were not used included; how many sessions there were.
+
+        Raises:
+            SignInRefused: an agent has none.
+        """
+        rows = await self._of(principal)
+        links = await self._of(principal, CredentialKind.SIGN_IN_LINK)
+        for row in (*rows, *links):  # one by one: one that has just ended by itself keeps no other
+            await self._end((row,))
+        return len(rows)
+
+    # ------------------------------------------------------------ within
+
+    def _begun(self, principal: Principal, now: datetime) -> tuple[bytes, PersonSession]:
+        secret = self._secrets.fresh()
+        return secret, PersonSession(
+            kind=CredentialKind.SESSION,
+            name=secret_digest(CredentialKind.SESSION, secret),
+            principal=principal,
+            began_at=now,
+            ends_at=now + timedelta(seconds=self._limits.longest_seconds),
+        )
+
+    async def _found(self, kind: CredentialKind, text: str) -> tuple[StoredCredential, PersonSession, datetime]:
+        """Raises:
+        SignInRefused: unknown, altered or over.
+        """
+        if not _is_text(text):
+            raise SignInRefused
+        seen = await self._store.credential(kind, secret_digest(kind, bytes.fromhex(text)))
+        if seen is None:
+            raise SignInRefused
+        session = self._rows.session(seen.row)
+        if session is None:
+            await self._rows.tell_of_altered(seen.row)
+            raise SignInRefused
+        if session.ends_at <= seen.at:
+            raise SignInRefused
+        return seen.row, session, seen.at
+
+    async def _of(
+        self, principal: Principal, kind: CredentialKind = CredentialKind.SESSION
+    ) -> tuple[StoredCredential, ...]:
+        _require_person(principal)
+        return await self._store.credentials(
+            kind, tenant=principal.tenant, subject=principal.subject, limit=_MOST_SESSIONS
+        )
+
+    async def _note_use(self, seen: SeenCredential) -> None:
+        last = seen.row.used_at
+        every = min(USED_EVERY_SECONDS, self._limits.idle_seconds / 10)
+        if last is not None and last > seen.at - timedelta(seconds=every):
+            return
+        with suppress(StoreError):  # then it ends sooner
+            await self._store.credential_used(seen.row.kind, seen.row.name, every_seconds=every)
+
+    async def _end(self, rows: tuple[StoredCredential, ...]) -> None:
+        await self._store.put_credentials(
+            CredentialChange(dropped=rows), events=tuple(self._ending(row) for row in rows)
+        )
+
+    async def _clear(self) -> None:
+        """What is over goes when somebody signs in; nobody waits for more of it than this."""
+        for kind in (CredentialKind.SESSION, CredentialKind.SIGN_IN_LINK):
+            over = await self._store.ended_credentials(kind, limit=_CLEARED_AT_ONCE)
+            if over:
+                await self._store.put_credentials(CredentialChange(dropped=over), events=())
+
+    def _event(self, kind: EventKind, session: PersonSession, *, detail: str | None = None) -> AuditEvent:
+        return self._chronicle.event(
+            kind,
+            self._chronicle.of_principal(session.principal),
+            detail=detail,
+            reasons=(f"{session.kind.value}:{session.name[:16]}",),
+            decided_by=session.principal.subject,
+            expires_at=session.ends_at,
+            model_suggested=False,
+        )
+
+    def _ending(self, row: StoredCredential) -> AuditEvent:
+        session = self._rows.session(row)
+        if session is None:
+            return self._rows.suspect(row)
+        return self._event(EventKind.SESSION_ENDED, session)
+
+
+def _opened(secret: bytes, session: PersonSession) -> OpenedSession:
+    return OpenedSession(cookie=secret.hex(), session=_shown(secret, session))
+
+
+def _shown(secret: bytes, session: PersonSession) -> ConsoleSession:
+    csrf = hmac.new(secret, b"placet/csrf/1", "sha256").hexdigest()
+    return ConsoleSession(principal=session.principal, csrf=csrf, ends_at=session.ends_at)
+
+
+def _is_text(text: object) -> bool:
+    return type(text) is str and _TEXT.fullmatch(text) is not None
+
+
+def _require_person(principal: object) -> None:
+    if not is_principal(principal):
+        raise MisuseError("A session is a Principal's.")
+    if principal.standing is not Standing.PERSON or principal.on_behalf_of is not None:
+        raise SignInRefused("Only a person has a session.")
