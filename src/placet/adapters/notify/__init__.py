@@ -1,0 +1,1 @@
+"""Carry announcements: signed webhooks, messages for Slack, mail."""
