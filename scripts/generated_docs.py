@@ -23,8 +23,9 @@ from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import capacity, desk, replies, settling, switch
+from placet.engine import api_keys, capacity, desk, entitling, replies, settling, switch
 from placet.engine.settings import GateSettings
+from placet.http_api import problems as http_problems_module
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
 from placet.model.outcome import RETRYABLE_CODES
@@ -116,20 +117,49 @@ _NOT_ENTITLED = {
     "not_a_person": "Only a person's own sign-in decides; a credential that proposes never does.",
     "not_the_requesting_user": "Only the user for whom the agent acts may confirm it.",
     "other_environment": "The call belongs to another environment than the person's sign-in.",
+    "own_edit": "Who edited the call does not review what became of it.",
     "own_request": "Who asked, or on whose behalf it was asked, does not review it.",
     "scope_missing": "The person lacks the scope `approvals.decide`.",
 }
+_NOT_ENTITLED_BY_POLICY = {
+    "not_an_approver": "The rule that asked names other people, roles or scopes.",
+    "rule_not_here": "This process does not have the rule that asked, so it cannot tell who may decide.",
+    "policy_changed": "It was asked under another version of the policy; it has to be asked anew.",
+}
+_NOT_ENTITLED_BY_NOBODY = {
+    entitling.NOT_LISTED: "The person has left the list of those who may decide.",
+    entitling.PEOPLE_FAILED: "The list of people did not answer; nobody decides meanwhile.",
+    policy.POLICY_FAILED: "The policy did not answer with a yes or a no; nobody decides meanwhile.",
+    "leave_not_known": "It was decided before leaves were signed with approvals, and a rule wants to know it.",
+}
+"""Beside the first, also what a call is refused with when its approval is to be spent; see `approver_not_entitled`."""
 
 
 def decision_table() -> str:
     """Why a person's decision was not taken; the code is that of `DecisionRefused`."""
     if _returned_by(approvals.why_not_entitled) != set(_NOT_ENTITLED):
         raise LookupError("rules.approvals.why_not_entitled has codes that _NOT_ENTITLED does not explain")
-    rows = dict(_refusals_in(desk)) | _NOT_ENTITLED
+    if _constants_of("NotEntitled", keyword="code") - {policy.POLICY_FAILED} != set(_NOT_ENTITLED_BY_POLICY):
+        raise LookupError("policies have codes that _NOT_ENTITLED_BY_POLICY does not explain")
+    refused_edits = dict(_edits_refused())
+    rows = dict(_refusals_in(desk)) | refused_edits | _NOT_ENTITLED | _NOT_ENTITLED_BY_POLICY | _NOT_ENTITLED_BY_NOBODY
     approving = [("an approval", f"`{code}`", message) for code, message in sorted(rows.items())]
     settled = [("an unknown effect", f"`{code}`", message) for code, message in sorted(settling._REFUSALS.items())]
     stopping = [("a stop", f"`{code}`", text.format(scope="…")) for code, text in sorted(switch._REFUSALS.items())]
-    return _table(("deciding", "code", "meaning"), [*approving, *settled, *stopping])
+    of_keys = [("an API key", f"`{code}`", text) for code, text in sorted(api_keys._REFUSALS.items())]
+    return _table(("deciding", "code", "meaning"), [*approving, *settled, *stopping, *of_keys])
+
+
+def http_problems() -> str:
+    """What the HTTP API answers outside of outcomes, beside the library's own errors."""
+    kinds = [kind for kind in vars(http_problems_module).values() if inspect.isclass(kind)]
+    ours = [kind for kind in kinds if issubclass(kind, http_problems_module.HttpProblem)]
+    rows = [
+        (str(kind.status_code), f"`{kind.code}`", _yes(kind.retryable), (inspect.getdoc(kind) or "").split("\n")[0])
+        for kind in ours
+        if kind is not http_problems_module.HttpProblem
+    ]
+    return _table(("status", "code", "ask again", "meaning"), sorted(rows))
 
 
 def argument_reasons() -> str:
@@ -143,6 +173,11 @@ _OF_COMMANDS = {
     "config_missing": (Exit.USAGE, "There is no project file where one was named."),
     "exists": (Exit.USAGE, "placet init would overwrite something, so it made nothing."),
     "no_server": (Exit.USAGE, "A PostgreSQL server of its own cannot be had: its programs are missing, or failed."),
+    "not_safe_to_start": (Exit.USAGE, "placet serve looked at the deployment first, and found a fault."),
+    "token_exposed": (Exit.USAGE, "Others may read the file of the token that a server is asked with."),
+    "token_malformed": (Exit.USAGE, "What the file of the token holds is none."),
+    "token_missing": (Exit.USAGE, "The file of the token is absent, empty or unreadable."),
+    "no_such_destination": (Exit.USAGE, "[[notify]] in placet.toml names no destination so."),
     "not_approved": (Exit.NOT_APPROVED, "It was decided before, and not with yes."),
     "unexpected": (Exit.FAILED, "placet itself failed; PLACET_DEBUG=1 shows where."),
 }
@@ -334,8 +369,8 @@ def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
                 yield str(code), str(message)
             case "_refusal", [_, _, ast.Name(id=constant), ast.Constant(value=message)], [] if constant.isupper():
                 yield str(getattr(module, constant)), str(message)
-            case "_refusal", [_, _, ast.Constant(value=code), ast.JoinedStr()], []:
-                yield str(code), "Somebody was first; the message says who and when."
+            case "_refusal", [_, _, ast.Constant(value=code), ast.Call(func=ast.Name(id=words))], []:
+                yield str(code), (inspect.getdoc(getattr(module, words)) or "").split("\n")[0]
             case "DecisionRefused", [ast.Constant(value=message)], [
                 ast.keyword(arg="code", value=ast.Constant(value=code)),
                 *_,
@@ -343,6 +378,14 @@ def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
                 yield str(code), str(message)
             case _:
                 pass
+
+
+def _edits_refused() -> Iterator[tuple[str, str]]:
+    """Code and sentence of each `NoEdit`."""
+    for call in _calls_by_name().get("NoEdit", []):
+        said = {each.arg: each.value.value for each in call.keywords if isinstance(each.value, ast.Constant)}
+        if said:
+            yield str(said["code"]), str(said["message"])
 
 
 def _returned_by(function: Callable[..., object]) -> set[str]:
@@ -382,8 +425,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "matrix": matrix,
     "defaults": defaults_table,
+    "http-problems": http_problems,
 }
-PLACES = ("README.md", "docs/errors.md")
+PLACES = ("README.md", "docs/errors.md", "docs/http-api.md")
 
 
 def renewed(text: str) -> str:

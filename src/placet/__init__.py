@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Risk,
         TextRule,
     )
-    from placet.model.decision import Allow, Ask, Deny, Requirement, RequirementKind
+    from placet.model.decision import Allow, Ask, Deny, Requirement, RequirementKind, Terms
     from placet.model.effect import EffectState
     from placet.model.outcome import (
         AwaitingApproval,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from placet.model.proposal import Proposal
     from placet.model.retention import Retention
     from placet.model.stopping import StopScope
+    from placet.rules.asking import Approvers, AskRule, AskRules
     from placet.rules.contracts import Tool, WideInt, tool, tool_from_schema
     from placet.rules.policy import Matrix
     from placet.rules.projections import (
@@ -99,7 +100,7 @@ _HOMES = {
         "Risk",
         "TextRule",
     ),
-    "placet.model.decision": ("Allow", "Ask", "Deny", "Requirement", "RequirementKind"),
+    "placet.model.decision": ("Allow", "Ask", "Deny", "Requirement", "RequirementKind", "Terms"),
     "placet.model.effect": ("EffectState",),
     "placet.model.outcome": (
         "AwaitingApproval",
@@ -120,6 +121,7 @@ _HOMES = {
     "placet.model.proposal": ("Proposal",),
     "placet.model.retention": ("Retention",),
     "placet.model.stopping": ("StopScope",),
+    "placet.rules.asking": ("Approvers", "AskRule", "AskRules"),
     "placet.rules.contracts": ("Tool", "WideInt", "tool", "tool_from_schema"),
     "placet.rules.policy": ("Matrix",),
     "placet.rules.projections": (
@@ -141,7 +143,10 @@ __all__ = [
     "ApprovalMode",
     "ApprovalState",
     "ApprovalView",
+    "Approvers",
     "Ask",
+    "AskRule",
+    "AskRules",
     "AwaitingApproval",
     "Breaker",
     "CallContext",
@@ -192,6 +197,7 @@ __all__ = [
     "Strict",
     "Succeeded",
     "SyncGate",
+    "Terms",
     "TextRule",
     "TimedOut",
     "Tool",

@@ -3,6 +3,7 @@
     PlacetError
     ├── ConfigurationError            start-up: nothing can run yet
     │   ├── ContractError             a tool's promise cannot be accepted
+    │   ├── PolicyFileError           policy.toml cannot be used; nothing of it is
     │   └── KeyMaterialError          a key file is absent, unreadable or does not fit its store
     ├── MisuseError                   the API was called in a way that means nothing
     ├── InvalidProposal               the model's words do not make a call
@@ -23,6 +24,7 @@
     ├── NotFound                      no such object in your tenant
     ├── DecisionRefused               this person may not decide this, or not any more
     ├── SignInRefused                 nobody we know stands behind this credential
+    ├── CursorRefused                 the list cannot be gone on with from there
     ├── CoCommitRefused               nothing was settled in the handler's transaction, which is to be rolled back
     │   └── CoCommitNotCovered        it was no transaction that could be settled in; what was written is uncertain
     ├── AuditBroken                   the audit of the store does not hold
@@ -93,6 +95,22 @@ class ContractError(ConfigurationError):
     """The tool cannot be registered as it is."""
 
     code = "contract_invalid"
+
+
+class PolicyFileError(ConfigurationError):
+    """The policy file cannot be used, so nothing is decided by it.
+
+    Attributes:
+        mistakes: each thing that is wrong, with its line where that is known; empty where the file was not read.
+    """
+
+    code = "policy_invalid"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, hint: str | None = None, mistakes: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.mistakes = mistakes
 
 
 class KeyMaterialError(ConfigurationError):
@@ -237,6 +255,13 @@ class SignInRefused(PlacetError, PermissionError):
 
     code = "sign_in_refused"
     hint = "Sign in again, or ask whoever runs this placet for a new credential."
+
+
+class CursorRefused(PlacetError):
+    """The list cannot be gone on with: the cursor is not of this reader and list, or its time is over."""
+
+    code = "cursor_refused"
+    hint = "Read the list again from its beginning, without a cursor."
 
 
 class CoCommitRefused(PlacetError):

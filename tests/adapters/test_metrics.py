@@ -81,6 +81,7 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
     meter.calls_running(tool="refund", change=1)
     meter.breakers_open(tool="refund", change=1)
     meter.breaker_changed(tool="refund", state="open")
+    meter.announcements_waiting(destination="webhook", pending=1, oldest_seconds=1.0, dead=1)
 
     found = {
         (sample.name, *sorted(sample.labels))
@@ -116,6 +117,13 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
         ("placet_recovery_failures_total",),
         ("placet_effects_unknown_by_reason", "reason"),
         ("placet_heartbeat_failures_total",),
+        ("placet_sign_ins_total", "kind", "outcome"),
+        ("placet_rate_limited_total", "scope"),
+        ("placet_rate_limiter_failures_total",),
+        ("placet_announcements_total", "destination", "outcome"),
+        ("placet_announcements_pending", "destination"),
+        ("placet_announcements_oldest_seconds", "destination"),
+        ("placet_announcements_dead", "destination"),
     }
 
 
@@ -314,7 +322,7 @@ def test_the_series_of_one_more_tool_are_few(registry: CollectorRegistry) -> Non
     by_tool = len(OUTCOMES) + len(CUT_SHORT) + len(WITHOUT_ROOM) + len(BREAKER_STATES) + 3
     assert (pages("a") - pages(), pages("a", "b") - pages("a")) == (by_tool, by_tool)
     assert by_tool == 23
-    assert pages() == 72
+    assert pages() == 100
 
 
 MEASURED = (
@@ -481,8 +489,60 @@ def test_ten_thousand_strange_calls_make_a_known_number_of_series(registry: Coll
 
     found = samples(registry)
     assert len([name for name in found if name.startswith("placet_tool_calls_total")]) == 3 * len(OUTCOMES)
-    assert len(found) == 605
-    assert b"tenant" not in generate_latest(registry) and b"error text" not in generate_latest(registry)
+    assert len(found) == 633
+    assert b"tenant-" not in generate_latest(registry) and b"error text" not in generate_latest(registry)
+
+
+def test_what_happens_at_the_door_is_counted_by_words_of_ours_alone(registry: CollectorRegistry, meter: Meter) -> None:
+    meter.signed_in(kind="token", outcome="let_in")
+    meter.signed_in(kind="token", outcome="refused")
+    meter.rate_limited(scope="tenant")
+    meter.rate_limiter_failed()
+    before = samples(registry)
+    for counting in (
+        lambda: meter.signed_in(kind="acme", outcome="let_in"),
+        lambda: meter.signed_in(kind="token", outcome="acme"),
+        lambda: meter.signed_in(kind=HostileText("token"), outcome="let_in"),
+        lambda: meter.rate_limited(scope="acme"),
+    ):
+        with pytest.raises(ValueError, match="must be one of"):
+            counting()
+
+    assert samples(registry) == before
+    assert {name: value for name, value in before.items() if value and "placet_sign" in name} == {
+        "placet_sign_ins_total{kind=token}{outcome=let_in}": 1,
+        "placet_sign_ins_total{kind=token}{outcome=refused}": 1,
+    }
+    assert before["placet_rate_limited_total{scope=tenant}"] == 1
+    assert before["placet_rate_limiter_failures_total"] == 1
+
+
+def test_what_is_announced_is_counted_by_words_of_ours_alone(registry: CollectorRegistry, meter: Meter) -> None:
+    meter.announced(destination="webhook", outcome="delivered")
+    meter.announced(destination="email", outcome="dead")
+    meter.announcements_waiting(destination="slack", pending=3, oldest_seconds=61.5, dead=2)
+    before = samples(registry)
+    wrong = (
+        lambda: meter.announced(destination="https://hook.example.com", outcome="delivered"),
+        lambda: meter.announced(destination="webhook", outcome="msg_1"),
+        lambda: meter.announcements_waiting(destination="acme", pending=1, oldest_seconds=1.0, dead=1),
+        lambda: meter.announcements_waiting(destination="slack", pending=-1, oldest_seconds=1.0, dead=1),
+        lambda: meter.announcements_waiting(destination="slack", pending=1, oldest_seconds=float("nan"), dead=1),
+        lambda: meter.announcements_waiting(destination="slack", pending=1, oldest_seconds=1.0, dead=True),
+    )
+
+    for call in wrong:
+        with pytest.raises(ValueError):
+            call()
+
+    assert samples(registry) == before
+    assert {name: value for name, value in before.items() if "announcements" in name and value} == {
+        "placet_announcements_total{destination=webhook}{outcome=delivered}": 1,
+        "placet_announcements_total{destination=email}{outcome=dead}": 1,
+        "placet_announcements_pending{destination=slack}": 3,
+        "placet_announcements_oldest_seconds{destination=slack}": 61.5,
+        "placet_announcements_dead{destination=slack}": 2,
+    }
 
 
 def test_room_and_breakers_are_counted_by_tool_and_strangers_are_unknown(

@@ -17,9 +17,12 @@ from typing import Any
 
 import pytest
 
+from tests.cli.interpreter import Interpreter
+
 PLACET = [sys.executable, "-m", "placet.cli"]
 ME = pwd.getpwuid(os.getuid()).pw_name
 PATIENCE_SECONDS = 60
+_INTERPRETER = Interpreter()
 
 # Makes the terminal the process's own, so that ^C is a signal, and becomes the program.
 OWN_TERMINAL = (
@@ -172,11 +175,16 @@ class Project:
     environment: dict[str, str] = field(default_factory=dict)
 
     def run(self, *words: str, stdin: str | bytes = b"", **environment: str) -> Ran:
+        given, around = stdin.encode() if isinstance(stdin, str) else stdin, self._environment(environment)
+        if not self.prefix:
+            said = _INTERPRETER.run(words, self.folder, around, given, timeout=PATIENCE_SECONDS)
+            if said is not None:
+                return Ran(said.code, said.out.decode(), said.err.decode())
         done = subprocess.run(
             [*self.prefix, *PLACET, *words],
             cwd=self.folder,
-            env=self._environment(environment),
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            env=around,
+            input=given,
             capture_output=True,
             check=False,
             timeout=PATIENCE_SECONDS,

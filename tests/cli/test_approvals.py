@@ -18,6 +18,10 @@ SUMMARY = {
     "on_behalf_of",
     "run_id",
     "reasons",
+    "requirement",
+    "rule",
+    "votes",
+    "votes_needed",
     "asked_at",
     "decide_by",
     "seconds_left",
@@ -36,6 +40,13 @@ DETAILS = SUMMARY | {
     "decided_at",
     "expires_at",
     "words",
+    "voters",
+    "own_vote",
+    "who_may",
+    "needs_reason",
+    "edited_by",
+    "edited_from",
+    "may_edit",
 }
 HOSTILE = "rm -rf /data\r\x1b[2K   ls\u200b\u202e\U000e0100" + " " * 400 + "end\x9b31m"
 
@@ -238,9 +249,8 @@ def test_an_interrupt_at_the_prompt_approves_nothing(waiting) -> None:
     assert waiting.run("approvals", "show", asked, "--json").data["state"] == "pending"
 
 
-@pytest.mark.parametrize("tool", ["wipe", "grave"])
-def test_grave_calls_need_the_digest_even_at_a_terminal(project, tool: str) -> None:
-    asked = project.asked(tool, "{}")
+def test_a_call_of_high_risk_needs_the_digest_even_at_a_terminal(project) -> None:
+    asked = project.asked("grave", "{}")
     ran = project.at_terminal("approvals", "approve", asked, answers=[("approve? [y/N]", b"y\n")])
 
     assert ran.code == 2
@@ -248,6 +258,195 @@ def test_grave_calls_need_the_digest_even_at_a_terminal(project, tool: str) -> N
     assert "approve? [y/N]" not in ran.out
     assert f"placet approvals approve {asked} --digest {project.digest_of(asked)[:12]}" in ran.out
     assert project.approved(asked).code == 0
+
+
+@pytest.mark.parametrize(
+    "answer", [b"y\n", b"yes\n", b"\n", b"Wipe\n", b"wipe \n", b" wipe\n", b"wip\n", b"wipe\x04\x04"]
+)
+def test_what_cannot_be_undone_is_approved_by_its_name_and_nothing_else(project, answer: bytes) -> None:
+    asked = project.asked("wipe", "{}")
+    ran = project.at_terminal("approvals", "approve", asked, answers=[("type wipe to approve:", answer)])
+
+    assert ran.code == 6
+    assert "This cannot be undone." in ran.out
+    assert "arguments, all that would run:" in ran.out
+    assert "[y/N]" not in ran.out
+    assert project.run("approvals", "show", asked, "--json").data["state"] == "pending"
+
+
+def test_whoever_types_what_it_acts_on_approves_what_cannot_be_undone(project) -> None:
+    project.rewrite(
+        'approval="always", risk="low")', 'approval="always", risk="low", resource="disk:{name}")', "tools.py"
+    )
+    project.rewrite("async def wipe() -> str:", "async def wipe(name: str) -> str:", "tools.py")
+    asked = project.asked("wipe", '{"name": "db-1"}')
+    ran = project.at_terminal("approvals", "approve", asked, answers=[("type disk:db-1 to approve:", b"disk:db-1\n")])
+
+    assert ran.code == 0, ran
+    assert project.run("approvals", "show", asked, "--json").data["state"] == "approved"
+
+
+def test_what_cannot_be_typed_as_it_is_shown_needs_the_digest(project) -> None:
+    project.rewrite(
+        'approval="always", risk="low")', 'approval="always", risk="low", resource="disk:{name}")', "tools.py"
+    )
+    project.rewrite("async def wipe() -> str:", "async def wipe(name: str) -> str:", "tools.py")
+    asked = project.asked("wipe", '{"name": "d\u00f6 1"}')
+    ran = project.at_terminal("approvals", "approve", asked, answers=[("to approve:", b"x\n")])
+
+    assert ran.code == 2
+    assert "--digest" in ran.out
+    assert project.approved(asked).code == 0
+
+
+# ---------------------------------------------------------------- editing
+
+
+def test_an_edit_is_another_question_that_somebody_else_decides(waiting) -> None:
+    waiting.rewrite('\nscopes = ["approvals', '\nroles = ["admin"]\nscopes = ["things.write", "approvals')
+    asked = waiting.approval_id
+    ran = waiting.run("approvals", "edit", asked, "--digest", waiting.digest[:8], "--args", '{"text": "better"}')
+
+    assert ran.code == 0, ran
+    assert '  text: "better"' in ran.out
+    assert f"{asked} is closed." in ran.err
+    (made,) = waiting.run("approvals", "list", "--json").data["approvals"]
+    shown = waiting.run("approvals", "show", made["approval_id"], "--json").data
+    assert (shown["edited_from"], shown["why_not"]) == (asked, "own_edit")
+    assert error_of(waiting.approved(made["approval_id"])) == (4, "own_edit")
+    told = waiting.call("ask", '{"text": "hello"}', "--run", "r1")
+    assert (told.code, told.data["code"]) == (6, "edited_by_person")
+    assert told.data["edited_arguments"] == {"text": "better", "amount": 1, "note": ""}
+    assert waiting.call("ask", '{"text": "better"}', "--run", "r1").code == 5
+
+
+@pytest.mark.parametrize(
+    ("digest", "arguments", "code"),
+    [
+        ("0" * 8, '{"text": "better"}', (8, "other_digest")),
+        (None, '{"text": 7}', (8, "invalid_arguments")),
+        (None, '{"text": "a", "text": "b"}', (8, "invalid_arguments")),
+        (None, '{"text": "hello"}', (1, "nothing_changed")),
+        ("short", '{"text": "better"}', (2, "usage")),
+    ],
+)
+def test_what_is_no_edit_changes_nothing(waiting, digest, arguments, code) -> None:
+    waiting.rewrite('\nscopes = ["approvals', '\nroles = ["admin"]\nscopes = ["things.write", "approvals')
+    words = ("--digest", digest or waiting.digest, "--args", arguments, "--json")
+
+    assert error_of(waiting.run("approvals", "edit", waiting.approval_id, *words)) == code
+    assert waiting.run("approvals", "show", waiting.approval_id, "--json").data["state"] == "pending"
+
+
+def test_whoever_has_no_leave_for_a_call_makes_none(waiting) -> None:
+    words = ("--digest", waiting.digest, "--args", '{"text": "better"}', "--json")
+
+    assert error_of(waiting.run("approvals", "edit", waiting.approval_id, *words)) == (4, "editor_denied")
+
+
+# ---------------------------------------------------------------- several at once
+
+
+def several(project, *texts: str) -> list[str]:
+    return [project.asked("ask", json.dumps({"text": text}), run=f"r-{text}") for text in texts]
+
+
+def state_of(project, approval_id: str) -> str:
+    return project.run("approvals", "show", approval_id, "--json").data["state"]
+
+
+def test_several_that_are_alike_are_approved_with_a_digest_for_each(project) -> None:
+    asked = several(project, "a", "b")
+    digests = [word for each in asked for word in ("--digest", project.digest_of(each)[:8])]
+    ran = project.run("approvals", "approve", *asked, *digests, "--json")
+
+    assert ran.code == 0
+    assert (ran.data["schema"], [each["state"] for each in ran.data["approvals"]]) == (
+        "approvals-decided/1", ["approved", "approved"]
+    )  # fmt: skip
+    kinds = [each["kind"] for each in project.run("audit", "tail", "--json").data["audit"]]
+    assert kinds.count("approval_approved") == 2, "each has a record of its own"
+
+
+def test_digests_stand_in_the_order_of_the_approvals(project) -> None:
+    asked = several(project, "a", "b")
+    digests = [word for each in reversed(asked) for word in ("--digest", project.digest_of(each)[:8])]
+    ran = project.run("approvals", "approve", *asked, *digests, "--json")
+
+    assert error_of(ran) == (8, "other_digest")
+    assert {state_of(project, each) for each in asked} == {"pending"}
+
+
+def test_where_one_of_several_is_refused_those_before_it_are_told(project) -> None:
+    asked = several(project, "a", "b")
+    digests = ["--digest", project.digest_of(asked[0]), "--digest", "0" * 8]
+    ran = project.run("approvals", "approve", *asked, *digests)
+
+    assert ran.code == 8
+    assert f"decided before: approved {asked[0]}" in ran.err
+    assert [state_of(project, each) for each in asked] == ["approved", "pending"]
+
+
+def test_unlike_things_are_not_approved_together(project) -> None:
+    alike, of_another_tool = several(project, "a")[0], project.asked("pay", '{"card": "c", "cents": 1}')
+    digests = [word for each in (alike, of_another_tool) for word in ("--digest", project.digest_of(each))]
+    ran = project.run("approvals", "approve", alike, of_another_tool, *digests, "--json")
+
+    assert error_of(ran) == (2, "usage")
+    assert "not alike" in ran.data["message"]
+    assert (state_of(project, alike), state_of(project, of_another_tool)) == ("pending", "pending")
+
+
+def test_unlike_things_are_refused_together(project) -> None:
+    asked = [several(project, "a")[0], project.asked("pay", '{"card": "c", "cents": 1}')]
+    ran = project.run("approvals", "deny", *asked, "--reason", "no")
+
+    assert ran.code == 0
+    assert [state_of(project, each) for each in asked] == ["denied", "denied"]
+
+
+def test_several_need_as_many_digests_and_no_name_twice(project) -> None:
+    asked = several(project, "a", "b")
+    digest = project.digest_of(asked[0])
+
+    assert error_of(project.run("approvals", "approve", *asked, "--digest", digest, "--json")) == (2, "usage")
+    twice = ("approvals", "approve", asked[0], asked[0], "--digest", digest, "--digest", digest, "--json")
+    assert error_of(project.run(*twice)) == (2, "usage")
+    assert error_of(project.run("approvals", "deny", asked[0], asked[0], "--reason", "r", "--json")) == (2, "usage")
+
+
+@pytest.mark.parametrize(("answer", "state"), [(b"y\n", "approved"), (b"n\n", "pending")])
+def test_at_a_terminal_all_of_several_are_shown_before_one_yes(project, answer: bytes, state: str) -> None:
+    asked = several(project, "a", "b")
+    ran = project.at_terminal("approvals", "approve", *asked, answers=[("approve all 2? [y/N]", answer)])
+
+    assert ran.code == (0 if state == "approved" else 6)
+    question = ran.out.index("approve all 2?")
+    assert ran.out.index('text: "a"') < question and ran.out.index('text: "b"') < question
+    assert {state_of(project, each) for each in asked} == {state}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ({"a": 1}, {"a": 2}, True),
+        ({"a": 1, "b": "x"}, {"b": "y", "a": 2}, True),
+        ({"a": [1, 2]}, {"a": [3, 4]}, True),
+        ({"a": 1}, {"a": 1.0}, False),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": None}, {"a": "x"}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": 1, "b": 1}, False),
+        ({"a": [1]}, {"a": [1, 2]}, False),
+        ({"a": [1, "x"]}, {"a": ["x", 1]}, False),
+        ({"a": {"b": 1}}, {"a": {"b": "1"}}, False),
+        ({"a": {"b:int,'c'": 1}}, {"a": {"b": 1, "c": 1}}, False),
+    ],
+)
+def test_values_are_of_one_shape_if_only_what_is_in_them_differs(one, other, alike: bool) -> None:
+    from placet.cli.answering import shape_of
+
+    assert (shape_of(one) == shape_of(other)) is alike
 
 
 def test_nothing_is_asked_when_only_part_is_a_terminal(waiting) -> None:

@@ -33,7 +33,7 @@ def suggested(project: Project, *words: str) -> list[str]:
 def test_commands_verbs_and_options_are_completed(project) -> None:
     assert "approvals" in suggested(project, "")
     assert suggested(project, "appr") == ["approvals"]
-    assert suggested(project, "approvals", "wi") == ["withdraw"]
+    assert suggested(project, "approvals", "wi") == ["withdraw", "withdraw-vote"]
     assert suggested(project, "audit", "verify", "--exp") == ["--export"]
     assert "--help" in suggested(project, "audit", "verify", "-")
     assert suggested(project, "completion", "") == ["bash", "zsh", "fish"]

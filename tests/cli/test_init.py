@@ -21,7 +21,13 @@ def test_init_makes_a_project_that_runs_to_the_end(bare) -> None:
     assert stat.S_IMODE((bare.folder / "placet.db.key").stat().st_mode) == 0o600
     me = pwd.getpwuid(os.getuid()).pw_name
     people = tomllib.loads((bare.folder / "placet.toml").read_text())["people"]
-    assert people[me]["scopes"] == ["approvals.decide", "effects.read", "effects.reconcile"]
+    assert people[me]["scopes"] == [
+        "approvals.decide",
+        "audit.read",
+        "effects.read",
+        "effects.reconcile",
+        "ops.stop",
+    ]
 
     note = ["--tool", "add_note", "--args", '{"title": "milk", "text": "two bottles"}', "--run", "first"]
     assert bare.run("tools", "lint", "--strict").code == 0

@@ -84,6 +84,8 @@ def page() -> str:
     for reason in UNKNOWN_REASONS:
         meter.effects_unknown_for(reason=reason, count=1)
     meter.heartbeat_failed()
+    meter.rate_limiter_failed()
+    meter.announcements_waiting(destination="webhook", pending=1, oldest_seconds=1.0, dead=1)
     meter.recovered(at_seconds=1_000_000_000.0)
     meter.recovery_failed()
     meter.sink_failed(sink="log")
@@ -382,6 +384,42 @@ CASES = [
         patient=10,
         fires=14,
         over=30,
+    ),
+    Case(
+        alert="PlacetRateLimiterFails",
+        severity="warning",
+        summary="The rate limits that replicas share cannot be asked",
+        first=[first("placet_rate_limiter_failures_total")],
+        below=[series("placet_rate_limiter_failures_total", "0x50")],
+        patient=14,
+        fires=18,
+        over=30,
+    ),
+    Case(
+        alert="PlacetMessagesWait",
+        severity="warning",
+        summary="Messages to webhook have waited for 15m 1s",
+        labels={"destination": "webhook"},
+        first=[
+            first("placet_announcements_oldest_seconds", "901x80", destination="webhook"),
+            first("placet_announcements_oldest_seconds", "0x80", destination="email"),
+        ],
+        below=[series("placet_announcements_oldest_seconds", "900x50", destination="webhook")],
+        patient=14,
+        fires=18,
+    ),
+    Case(
+        alert="PlacetMessagesGivenUp",
+        severity="warning",
+        summary="2 messages to email were given up",
+        labels={"destination": "email"},
+        first=[
+            first("placet_announcements_dead", "2x80", destination="email"),
+            first("placet_announcements_dead", "0x80", destination="slack"),
+        ],
+        below=[series("placet_announcements_dead", "0x50", destination="email")],
+        patient=14,
+        fires=18,
     ),
     Case(
         alert="PlacetToolTimesOut",

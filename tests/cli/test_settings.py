@@ -152,3 +152,55 @@ def test_a_file_that_is_no_toml_is_told_with_the_place_and_a_next_step(project) 
     assert code_of(ran) == (2, "config_invalid")
     assert "(at line" in ran.data["message"]
     assert ran.data["hint"].startswith("Mend it there")
+
+
+ADDRESSES = [
+    "postgresql://mara:hunter2canary@127.0.0.1:1/db",
+    "mara:hunter2canary@db:5432/ledger",
+    "PGPASSWORD=hunter2canary",
+]
+
+
+def is_refused_in_silence(ran) -> bool:
+    return ran.code == 2 and "hunter2canary" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("setting", ["key", "config", "policy"])
+def test_an_address_that_is_given_as_a_file_is_refused_and_not_repeated(project, setting: str, address: str) -> None:
+    flag = project.run("approvals", "list", f"--{setting}", address)
+    variable = project.run("config", "show", "--json", **{f"PLACET_{setting.upper()}": address})
+
+    for ran in (flag, variable):
+        assert is_refused_in_silence(ran)
+        assert f"What is given as {setting} looks like an address" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("store =", 'key = "{}"\nstore ='),
+        ("store =", 'policy = "{}"\nstore ='),
+        ("store =", '"{}" = 1\nstore ='),
+        ("[agent]", '["{}"]\nx = 1\n[agent]'),
+        ("[agent]", '[people."{}"]\ntenant = "acme"\ntenants = "acme"\n[agent]'),
+        ("[agent]", '[people."{}"]\n[agent]'),
+        ("[agent]", '[people."{}"]\ntenant = "acme"\nroles = ["{}"]\n[agent]'),
+        ("[agent]", '[retention]\n"{}" = "90d"\n[agent]'),
+    ],
+    ids=["key", "policy", "member", "section", "member of a person", "person", "role", "member of a section"],
+)
+def test_an_address_in_the_wrong_place_of_the_file_is_not_repeated(project, old: str, new: str) -> None:
+    project.rewrite(old, new.replace("{}", ADDRESSES[0]))
+
+    assert is_refused_in_silence(project.run("config", "show", "--origin"))
+
+
+def test_an_address_that_is_given_as_the_tools_is_not_repeated(project) -> None:
+    text = (project.folder / "placet.toml").read_text()
+    named = next(line for line in text.splitlines() if line.startswith("tools ="))
+    project.rewrite(named, f'tools = "{ADDRESSES[0]}"')
+
+    assert is_refused_in_silence(project.run("tools", "list"))
+    shown = project.run("config", "show")
+    assert shown.code == 0 and "hunter2canary" not in shown.out + shown.err

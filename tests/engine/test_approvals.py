@@ -30,9 +30,10 @@ from placet import (
     ToolRejected,
 )
 from placet.errors import DecisionRefused, MisuseError, NotFound
-from placet.model.approval import Answer, Approval, ApprovalDecision, Mac, Question
+from placet.model.approval import Answer, Approval, ApprovalDecision, Edited, Leave, Mac, Question
 from placet.model.call import Call
-from placet.model.decision import Decision
+from placet.model.decision import Decision, Terms
+from placet.model.identifiers import ApprovalId, Digest
 from placet.testing import FakeClock
 from tests.engine.conftest import (
     ADMIN,
@@ -923,15 +924,23 @@ def different(value: Any) -> Any:
             return value[:-1] + bytes([value[-1] ^ 1])
         case tuple():
             return (*value, "more")
+        case Leave():
+            return dataclasses.replace(value, scopes=(*value.scopes, "more"))
         case None:
             return "somebody"
     raise AssertionError(value)
 
 
+EDITED = Edited(by="somebody", from_id=ApprovalId("apr-0"), from_digest=Digest("0" * 64))
+
+
 def changed_question(name: str) -> Callable[[Approval], Approval]:
-    return lambda row: dataclasses.replace(
-        row, question=dataclasses.replace(row.question, **{name: different(getattr(row.question, name))})
-    )
+    def change(row: Approval) -> Approval:
+        given: dict[str, Any] = {"terms": Terms(rule="lax"), "edited": EDITED}
+        value = given.get(name) or different(getattr(row.question, name))
+        return dataclasses.replace(row, question=dataclasses.replace(row.question, **{name: value}))
+
+    return change
 
 
 def changed_answer(name: str) -> Callable[[Approval], Approval]:
@@ -1102,7 +1111,7 @@ async def test_a_signature_made_with_any_other_key_of_ours_is_refused(open_world
 async def test_sealed_arguments_that_the_digest_does_not_name_are_an_alarm_even_under_good_signatures(
     open_world: OpenWorld, spy: Spy
 ) -> None:
-    from placet.engine.approving import question_binding
+    from placet.engine.verifying import question_binding
     from placet.ports.keys import KeyPurpose
     from placet.rules.approvals import question_form, signed_form
 

@@ -184,6 +184,19 @@ TABLE: dict[str, tuple[dict[str, tuple[Any, ...]], str, str | None]] = {
     ),
 }
 CASES = [(name, effect) for name in TABLE for effect in EFFECTS]
+REASONS = {
+    "returns": "returned",
+    "ToolRejected": "rejected",
+    "NotSent": "not_sent",
+    **{status: f"status_{status}" for status in ("400", "429", "500", "502", "503", "504")},
+    "ConnectionError": "raised_ConnectionResetError",
+    **{name: f"raised_{name}" for name in ("TimeoutError", "ValueError", "SystemExit", "KeyboardInterrupt")},
+    "GeneratorExit": "raised_GeneratorExit",
+    **{name: "raised_untrusted_exception" for name in ("BaseException", "CancelledError")},
+    "deadline": "deadline_passed",
+    "swallowed": "late_word",
+}
+"""The fixed word on the row that a person sees first."""
 
 
 @pytest.mark.req("B098", "B102", "B103", "B104", "B108", "B139", "C027", "C028", "H036", "H037", "H041", "H043", "B134")
@@ -211,6 +224,15 @@ async def test_how_an_attempt_ends_decides_outcome_effect_and_audit(
     assert "s3cr3t" not in repr(outcome)
     has_result = [("result_fingerprint" in event) for event in world.events("completed")]
     assert has_result == [word == "success"] * attempts
+    if state:
+        assert (await world.effect()).reason == REASONS[name]
+        ends = [(event.get("detail"), event.get("effect_state")) for event in world.events("completed")]
+        last = ("deadline_passed", "unknown") if name == "swallowed" else (REASONS[name], state)
+        assert ends == [(None, None)] * (attempts - 1) + [last]
+        late = [
+            (event["detail"], event["effect_state"], event["attempt"]) for event in world.events("effect_reconciled")
+        ]
+        assert late == ([("late_word", "reconciled_committed", 1)] if name == "swallowed" else [])
 
 
 @pytest.mark.req("C029", "C031", "B103")
@@ -526,15 +548,19 @@ async def test_a_cancelled_caller_does_not_wait_for_a_handler_that_will_not_end(
 
 
 async def test_asyncio_timeout_around_submit_works(open_world: OpenWorld, spy: Spy, where: str) -> None:
+    limits: list[asyncio.Timeout] = []
+
     async def act() -> str:
         spy()
+        limits[0].reschedule(asyncio.get_running_loop().time())  # once it runs, however slow the way to it was
         await asyncio.sleep(60)
         return ""
 
     world = await open_world(tool_of(act, timeout_seconds=60), store=where)
 
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(60) as limit:
+            limits.append(limit)
             await world.submit("act")
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
     assert (await world.effect()).state is EffectState.UNKNOWN

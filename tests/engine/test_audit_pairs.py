@@ -213,11 +213,13 @@ async def test_no_label_holds_an_id_or_a_word_of_the_call(open_world: OpenWorld,
     known = {"look", "write", "asked", "flaky", "rejects", "slow", "unknown"}
     closed = {
         "tool": known,
-        "outcome": metrics.OUTCOMES,
+        "outcome": metrics.OUTCOMES | metrics.SIGN_IN_OUTCOMES | metrics.ANNOUNCED,
+        "scope": metrics.LIMITED_SCOPES,
+        "destination": metrics.DESTINATIONS,
         "decision": metrics.DECISIONS,
         "state": metrics.STATES | metrics.BREAKER_STATES,
         "sink": metrics.SINKS | {metrics.UNKNOWN},
-        "kind": metrics.ALARM_KINDS,
+        "kind": metrics.ALARM_KINDS | metrics.SIGN_IN_KINDS,
         "reason": metrics.CUT_SHORT,
         "code": metrics.WITHOUT_ROOM,
     }

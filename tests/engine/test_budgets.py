@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 import placet
-from placet import GateSettings, Invalid, NotRun, Principal, Refused, Replayed, RetryPolicy, Succeeded, errors
+from placet import (
+    AwaitingApproval,
+    GateSettings,
+    Invalid,
+    NotRun,
+    Principal,
+    Refused,
+    Replayed,
+    RetryPolicy,
+    Succeeded,
+    errors,
+)
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy, World, looked_up, written
 
 
@@ -176,3 +187,34 @@ async def test_an_operation_has_a_hundred_attempts_in_all(open_world: OpenWorld,
 
     assert [outcome.code for outcome in outcomes] == ["not_sent", "not_sent", "attempts_exhausted"]
     assert spy.count == 100
+
+
+@pytest.mark.req("H028")
+async def test_a_known_operation_is_not_answered_over_the_budget_and_the_refusal_is_on_record(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    """A replay is a step too: a model that only asks again is stopped as one that only proposes."""
+    world = await open_world(written(spy, operation_key="k:{word}"), store=where, settings=limit(1))
+    await world.submit("write", {"word": "x"}, call_id="c1")
+
+    for asked in ({"word": "x"}, {"word": "x", "count": 2}):
+        outcome = await world.submit("write", asked, call_id="c2")
+        assert (type(outcome), outcome.code) == (Refused, "budget_exhausted")
+
+    assert (spy.count, world.words()[2:]) == (1, ["started", "denied"] * 2)
+    assert world.completed()["detail"] == "budget_exhausted"
+
+
+async def test_an_open_question_asked_again_over_the_budget_is_on_record_and_still_open(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    """Asking under another call id is another step; the answer is still where the question stands."""
+    world = await open_world(written(spy, approval="always"), store=where, settings=limit(1))
+    waiting = await world.submit("write", {"word": "x"}, call_id="c1")
+    assert isinstance(waiting, AwaitingApproval)
+
+    again = await world.submit("write", {"word": "x"}, call_id="c2")
+
+    assert isinstance(again, AwaitingApproval) and again.approval_id == waiting.approval_id
+    assert world.words() == ["started", "approval_required"] * 2
+    assert world.completed()["call_id"] == "c1"

@@ -19,8 +19,10 @@ from placet.errors import BoundaryUnavailable, StoreUnavailable
 from placet.model.context import Found, ProbeContext
 from placet.model.effect import EffectState
 from placet.model.outcome import InProgress, Outcome
+from placet.rules.proposals import read_proposal
 from placet.testing import FakeClock
-from tests.engine.conftest import SCOPE, STRANGER, OpenWorld, World
+from tests.engine import process_tools
+from tests.engine.conftest import OPERATOR, SCOPE, STRANGER, OpenWorld, World
 
 TWO_FAULTS = Breaker(faults=2, within_seconds=60.0, open_seconds=30.0, probes=1)
 ONCE = RetryPolicy(max_attempts=1)
@@ -263,6 +265,36 @@ async def test_a_breaker_that_others_open_during_the_pause_ends_the_retries(
     assert world.attempts() == [1, 1]
 
 
+@pytest.mark.parametrize("is_well", [True, False])
+async def test_a_retry_that_is_the_first_after_the_breakers_time_decides_for_it(
+    open_world: OpenWorld, kept: Kept, remote: Remote, is_well: bool
+) -> None:
+    """Others open it during the pause, and its time is over when the pause is: the retry is the probe."""
+    pausing, may_go = asyncio.Event(), asyncio.Event()
+
+    class Pausing(FakeClock):
+        async def sleep(self, seconds: float) -> None:
+            pausing.set()
+            await may_go.wait()
+
+    remote.ill = ConnectionError
+    retry = RetryPolicy(max_attempts=2)
+    world = kept(await open_world(remote.tool(effect="read", retry=retry, timeout_seconds=300.0), clock=Pausing()))
+    first = asyncio.ensure_future(ask(world, "first", timeout_seconds=1000))
+    await pausing.wait()
+    lane = lanes(world)["act", "acme"]
+    lane.circuit = capacity.rules.heard(lane.circuit, TWO_FAULTS, capacity.Permit(0), capacity.Health.ILL, now=0.0)
+    assert lane.circuit.state is capacity.CircuitState.OPEN
+    world.clock.advance(31)
+    remote.ill = None if is_well else ConnectionError
+    may_go.set()
+
+    assert (await first).is_success is is_well
+    assert remote.begun == ["first", "first"]
+    assert lane.circuit.state is (capacity.CircuitState.CLOSED if is_well else capacity.CircuitState.OPEN)
+    assert lane.circuit.probing == 0
+
+
 ANSWERS: dict[str, Callable[[], BaseException]] = {
     "a refusal": lambda: placet.ToolRejected("no"),
     "not found": lambda: placet.RemoteStatus(404),
@@ -334,6 +366,23 @@ async def test_an_attempt_that_our_own_guard_kept_back_says_nothing(open_world: 
     world = kept(await open_world(slow, clock=clock))
     outcomes = [await ask(world, str(number), "slow", timeout_seconds=1000) for number in range(5)]
     assert codes(outcomes) == ["not_sent"] * 5
+
+
+async def test_a_handler_that_goes_on_after_our_guard_kept_it_back_speaks_of_the_remote(
+    open_world: OpenWorld, kept: Kept
+) -> None:
+    clock = FakeClock()
+
+    @placet.tool(effect="write", risk="medium", permission=SCOPE, retry=ONCE, breaker=TWO_FAULTS)
+    async def heedless(word: str, call: placet.CallContext) -> str:
+        clock.advance(11)
+        with contextlib.suppress(placet.NotSent):
+            call.guard()
+        raise ConnectionError
+
+    world = kept(await open_world(heedless, clock=clock))
+    outcomes = [await ask(world, str(number), "heedless", timeout_seconds=1000) for number in range(3)]
+    assert codes(outcomes) == ["effect_unknown", "effect_unknown", "circuit_open"]
 
 
 async def test_a_tool_without_a_breaker_is_never_left_alone(open_world: OpenWorld, kept: Kept, remote: Remote) -> None:
@@ -824,3 +873,22 @@ def test_waiting_can_be_switched_off_and_not_made_negative() -> None:
     for wrong in (-1, 1.5, True):
         with pytest.raises(placet.errors.ConfigurationError):
             GateSettings(max_waiting=wrong)  # type: ignore[arg-type]
+
+
+async def test_who_has_waited_for_a_process_and_got_it_is_not_counted_among_those_that_wait(
+    open_world: OpenWorld, kept: Kept
+) -> None:
+    settings = GateSettings(max_processes=1, max_waiting=1, spare_processes=0, grace_seconds=0.05)
+    world = kept(await open_world(process_tools.slow_look, settings=settings))
+    path = world.gate._path
+    proposal = {"call_id": "c1", "tool": "slow_look", "arguments": {"word": "x", "folder": "y"}}
+    call = path.bind(read_proposal(proposal), world.gate._session(OPERATOR, "r1", None, None, None))
+    room = path._capacity.enter(call)
+
+    for _ in range(4):
+        assert isinstance(room, capacity.Room)
+        (waiting,) = await begun(path._capacity.wait(call, deadline=10_000.0))  # type: ignore[arg-type]
+        room.leave()
+        room = await waiting  # type: ignore[assignment]
+    assert isinstance(room, capacity.Room)
+    room.leave()

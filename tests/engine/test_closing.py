@@ -448,6 +448,9 @@ class Policy:
     def is_listed(self, contract: Contract, principal: Principal) -> bool:
         raise asyncio.CancelledError
 
+    async def may_decide(self, question: Any, person: Principal) -> Any:
+        raise NotImplementedError
+
 
 class Unversioned(Policy):
     def __getattribute__(self, name: str) -> Any:
@@ -494,7 +497,7 @@ async def test_a_policy_may_wait_as_often_as_it_likes(open_world: OpenWorld, spy
 
 
 async def test_a_fault_in_binding_is_a_recorded_refusal(
-    open_world: OpenWorld, spy: Spy, monkeypatch: pytest.MonkeyPatch
+    open_world: OpenWorld, spy: Spy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = await open_world(looked_up(spy))
     for fault in (RuntimeError("s3cr3t"), asyncio.CancelledError(), placet.errors.ContractError("s3cr3t")):
@@ -511,3 +514,7 @@ async def test_a_fault_in_binding_is_a_recorded_refusal(
             assert (answer.code, answer.reasons, answer.tool) == ("boundary_unavailable", ("internal_fault",), "look")
     assert world.words() == ["started", "denied"] * 3
     assert b"s3cr3t" not in world.bodies()
+    told = [(record.message, record.__dict__["error_type"]) for record in caplog.records]
+    names = ("RuntimeError", "untrusted_exception", "ContractError")
+    assert told == [("binding failed", name) for name in names for _ in ("submitted", "explained")]
+    assert "s3cr3t" not in caplog.text

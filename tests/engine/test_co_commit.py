@@ -113,6 +113,7 @@ async def test_effect_and_ledger_commit_together_and_are_told_once(shop: Shop, o
         ("started", None, None, None, None, 1, 1),
         ("completed", "success", "co_committed", None, "committed", 1, 1),
     ]
+    assert world.completed()["result"]["field_count"] == 1 and "result_fingerprint" in world.completed()
     assert world.gate.store.commits - before == 2, "the claim, and the chaining; the settle is in the handler's own"
 
 
@@ -263,6 +264,7 @@ async def test_a_result_that_breaks_its_contract_is_refused_before_anything_is_s
     assert effect.reason is not None and effect.reason.startswith("result_")
     (refusal,) = shop.raised
     assert type(refusal) is CoCommitRefused and refusal.hint and not refusal.may_have_acted
+    assert refusal.tool == "pay"
     assert refusal.__cause__ is None and refusal.__context__ is None
 
 
@@ -582,6 +584,41 @@ async def test_what_was_committed_before_the_deadline_is_told_at_the_deadline(
 
     assert type(outcome) is Succeeded and outcome.result == {"paid": "o-1"}
     assert world.words() == ["started", "success"]
+
+
+async def test_an_attempt_beside_the_row_that_goes_on_keeps_the_row_from_being_called_absent_until_it_ends(
+    shop: Shop, open_world: OpenWorld
+) -> None:
+    """What it wrote was in no transaction of the store, so that only its own end says when nothing more can come."""
+    is_beside, release = threading.Event(), threading.Event()
+
+    def handler(shop: Shop, order: str, call: CallContext) -> dict[str, str]:
+        try:
+            return call.co_commit(None, {"paid": order})  # type: ignore[no-any-return]
+        except CoCommitNotCovered:
+            is_beside.set()
+            release.wait(30)
+            raise
+
+    shop.handler = handler
+    world = await shop.opened(open_world)
+    paying = asyncio.ensure_future(shop.pay())
+    assert await asyncio.to_thread(is_beside.wait, 30)
+    paying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await paying
+    effect = await shop.effect()
+    assert (effect.state, effect.attempt_ended_at) == (EffectState.UNKNOWN, None)
+    assert world.gate.reconciler.quiet_end(effect) is None
+    world.clock.advance(7)
+
+    release.set()
+    async with asyncio.timeout(30):
+        while (await shop.effect()).attempt_ended_at is None:
+            await asyncio.sleep(0.005)
+
+    effect = await shop.effect()
+    assert (effect.state, effect.attempt_ended_at) == (EffectState.UNKNOWN, world.clock.now())
 
 
 async def test_past_its_window_a_co_commit_is_not_even_tried(shop: Shop, open_world: OpenWorld) -> None:

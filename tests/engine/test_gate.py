@@ -37,7 +37,7 @@ from placet import (
 from placet.errors import ContractError, MisuseError
 from placet.model.call import Call
 from placet.model.contract import Contract
-from placet.model.decision import Decision
+from placet.model.decision import Decision, Entitled
 from placet.model.ledger import run_scope
 from tests.at_once import each_at_once
 from tests.engine.conftest import (
@@ -473,6 +473,9 @@ class Answering:
 
     def is_listed(self, contract: Contract, principal: Principal) -> bool:
         return True
+
+    async def may_decide(self, question: Any, person: Principal) -> Entitled:
+        return Entitled()
 
 
 class Lying(str):

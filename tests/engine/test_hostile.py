@@ -241,6 +241,7 @@ async def test_a_principal_that_cannot_be_made_out_is_denied_for_reads_too(
 
         assert isinstance(outcome, Refused)
         assert (outcome.code, outcome.reasons, spy.count) == ("denied", ("principal_malformed",), 0)
+        assert outcome.tool == (tool if tool in ("look", "write") else "unknown")
         assert_quiet(world, outcome, caplog)
     assert world.words() == ["started", "denied"] * 2
     assert {(event["tenant"], event["subject"]) for event in world.events()} == {("unknown", "unknown")}

@@ -180,3 +180,16 @@ def test_the_number_of_denials_is_a_whole_number_above_zero() -> None:
         with pytest.raises(ConfigurationError):
             GateSettings(max_denials=wrong)  # type: ignore[arg-type]
     assert placet.GateSettings().max_denials == 10
+
+
+async def test_what_policy_denies_is_denied_and_on_record_when_the_steps_are_used_up_too(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    settings = GateSettings(max_denials=2, max_steps=3, grace_seconds=0.05)
+    world = await open_world(written(spy), store=where, settings=settings)
+
+    outcomes = [await ask(world, number, principal=NOBODY) for number in range(5)]
+
+    assert codes(outcomes) == ["denied", "denied", "tool_closed", "denied", "denied"]
+    told = [(event["call_id"], event["detail"]) for event in world.events("completed")]
+    assert told == [(f"write-{number}", code) for number, code in enumerate(codes(outcomes))]

@@ -15,6 +15,7 @@ from placet.engine.forgetting import PurgeReport
 from placet.engine.purging import OldKind
 from placet.errors import ConfigurationError, DecisionRefused, MisuseError, NotFound
 from placet.model.effect import EffectState
+from placet.model.identifiers import OperationKey, Token
 from placet.model.outcome import AwaitingApproval, Failed, Refused, Replayed, Succeeded
 from placet.model.retention import Kept
 from placet.testing import FakeClock
@@ -441,6 +442,32 @@ async def test_what_is_purged_is_on_record_in_the_tenant_it_was_of(
 
     told = [(e["tenant"], e["subject"], e["reasons"]) for e in world.events("records_purged")]
     assert told == [("acme", "kim", [f"{kind}:1"]) for kind in ("operations", "runs", "approvals")]
+
+
+async def test_names_of_claims_that_may_never_land_are_forgotten_and_it_is_on_record(
+    where: str, open_world: OpenWorld, spy: Spy
+) -> None:
+    world = await open_world(written(spy), store=where)
+    for number in range(3):
+        await world.gate.store.void("acme", OperationKey(f"key-{number}"), Token(f"token-{number}"))
+    kept = await world.gate.purger.purge(QUARTER, by=KEEPER)
+    assert counts(kept) == {}
+
+    report = await purged(world)
+
+    assert counts(report) == {"tokens": 3}
+    told = [(e["tenant"], e["subject"], e["reasons"]) for e in world.events("records_purged")]
+    assert told == [("unknown", "kim", ["tokens:3"])]
+    assert counts(await world.gate.purger.purge(QUARTER, by=KEEPER)) == {}
+
+
+async def test_a_person_forgets_all_of_it_at_once_however_much_it_is(open_world: OpenWorld, spy: Spy) -> None:
+    world = await open_world(written(spy))
+    for number in range(150):
+        await world.gate.store.void("acme", OperationKey(f"key-{number}"), Token(f"token-{number}"))
+    world.clock.advance(91 * DAY)
+
+    assert counts(await world.gate.purger.purge(QUARTER, by=KEEPER)) == {"tokens": 150}
 
 
 # ---------------------------------------------------------------- looking first

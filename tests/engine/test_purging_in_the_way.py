@@ -13,7 +13,7 @@ import pytest
 import placet
 from placet import Principal, Retention
 from placet.bootstrap.opening import around_store
-from placet.engine.forgetting import PurgeReport
+from placet.engine.forgetting import PurgeReport, RowsInTurn
 from placet.errors import StoreUnavailable
 from placet.model.retention import Purge
 from placet.ports.store import Store
@@ -286,3 +286,24 @@ async def test_the_queue_goes_past_rows_that_cannot_be_read_page_by_page_and_to_
         by_hand(store, "DELETE FROM effects WHERE rowid % 2 AND operation_key <> 'k-10100'")
         (found,) = await gate.reconciler.waiting(by=OPERATOR, limit=3)
         assert found.effect.operation_key == "k-10100"
+
+
+@pytest.mark.parametrize("going", [set(), {4}, {0, 5, 9}, set(range(10))], ids=["none", "one", "some", "all"])
+async def test_rows_are_gone_through_once_to_an_end_while_some_of_them_leave(going: set[int]) -> None:
+    rows, seen, looks = list(range(10)), list[int](), 0
+
+    async def listed(limit: int, skip: int) -> tuple[int, ...]:
+        nonlocal looks
+        looks += 1
+        assert looks < 50, "there is no end"
+        return tuple(rows[skip : skip + limit])
+
+    turns = RowsInTurn(listed, lambda row: row)
+    while (found := await turns.next(3)) is not None:
+        seen += found
+        for row in found:
+            if row in going:
+                rows.remove(row)
+        turns.pass_over([row for row in found if row not in going])
+
+    assert seen == list(range(10))

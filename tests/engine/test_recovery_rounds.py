@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from placet.engine.keeper import Keeper
 from placet.errors import MisuseError, NotFound, StoreInDoubt, StoreUnavailable
 from placet.model.context import Absent, CannotTell, Found
 from placet.model.effect import Effect, EffectState
-from placet.model.identifiers import OperationKey
+from placet.model.identifiers import OperationKey, WriterId
+from placet.model.ledger import LostRead, Place
 from placet.testing.fakes import FakeClock
 
 PERSON = placet.Principal.person("mara", tenant="acme", scopes=["effects.reconcile", "effects.read"])
@@ -320,6 +322,75 @@ async def test_a_list_that_cannot_be_read_is_told_after_the_rest_was_done(clock:
         assert (await states(gate))[key("o-1")] is EffectState.RECONCILED_COMMITTED
 
 
+@pytest.mark.parametrize("body", [b"no json", b"7", b"null", b'"text"', b"[]", b"\xff"], ids=repr)
+async def test_a_lost_read_whose_record_says_nothing_is_left_and_keeps_no_other(
+    clock: FakeClock, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And is not told as a fault in every round: nobody can close it."""
+
+    @placet.tool(effect="read")
+    async def look(order: str) -> int:
+        return 7
+
+    async with a_gate(look, lost_tool(found), clock=clock) as gate:
+        await lose(gate, "o-1")
+        closed: list[Any] = []
+
+        async def lost_reads(*, limit: int) -> tuple[LostRead, ...]:
+            return (LostRead(place=Place(writer=WriterId("w-1"), sequence=1), started=body),)
+
+        async def close_lost_read(lost: Any, event: Any) -> bool:
+            closed.append(event)
+            return True
+
+        gate.store.lost_reads = lost_reads  # type: ignore[method-assign]
+        gate.store.close_lost_read = close_lost_read  # type: ignore[method-assign]
+        report = await gate.reconciler.recover()
+
+        assert (report.committed, closed, caplog.records) == (1, [], [])
+
+
+async def test_a_row_that_nobody_can_say_is_ours_is_left_alone_and_told(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_gate(lost_tool(found), clock=clock) as gate:
+        await strand(gate, clock, "bad", "good")
+        is_performing = gate.reconciler._performing.is_performing
+
+        def cannot_say(effect: Effect) -> bool:
+            if "bad" in effect.operation_key:
+                raise LookupError("s3cr3t")
+            return is_performing(effect)
+
+        gate.reconciler._performing.is_performing = cannot_say  # type: ignore[method-assign]
+        report = await gate.reconciler.recover()
+
+        assert report.taken_over == 1
+        assert await states(gate) == {
+            key("bad"): EffectState.DISPATCHED,
+            key("good"): EffectState.RECONCILED_COMMITTED,
+        }
+    told = [record for record in caplog.records if record.message == "a row was left alone"]
+    assert [record.__dict__["error_type"] for record in told] == ["LookupError"]
+    assert "s3cr3t" not in caplog.text
+
+
+async def test_of_several_lists_that_cannot_be_read_the_first_fault_is_told(clock: FakeClock) -> None:
+    def broken(fault: type[Exception]) -> Any:
+        async def listed(*, limit: int) -> Any:
+            raise fault()
+
+        return listed
+
+    async with a_gate(lost_tool(found), clock=clock) as gate:
+        gate.store.stranded = broken(StoreUnavailable)  # type: ignore[method-assign]
+        gate.store.lost_reads = broken(RuntimeError)  # type: ignore[method-assign]
+        gate.store.due_for_probe = broken(StoreInDoubt)  # type: ignore[method-assign]
+
+        with pytest.raises(StoreUnavailable):
+            await gate.reconciler.recover()
+
+
 # ---------------------------------------------------------------- whose rows
 
 
@@ -401,6 +472,32 @@ async def test_a_read_this_process_is_still_at_is_not_closed_by_its_own_recovery
             await recovering.reconciler.recover()
             may_end.set()
             assert (await reading).code == expected
+
+
+async def test_a_look_that_cannot_tell_is_no_fault_and_is_told_as_none(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_gate(lost_tool(cannot_tell), clock=clock) as gate:
+        await lose(gate, "o-1")
+
+        assert await gate.reconciler.probe((await rows(gate))[key("o-1")]) is EffectState.UNKNOWN
+
+        assert (await rows(gate))[key("o-1")].probes == 1
+    assert caplog.records == []
+
+
+async def test_a_row_whose_arguments_do_not_open_is_not_looked_at_and_that_is_told(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_gate(lost_tool(found), clock=clock) as gate:
+        await lose(gate, "o-1")
+        altered = replace((await rows(gate))[key("o-1")], sealed_arguments=b"s3cr3t" * 10)
+
+        assert await gate.reconciler.probe(altered) is EffectState.UNKNOWN
+
+    told = [(record.message, record.__dict__["error_type"]) for record in caplog.records]
+    assert told == [("a look failed", "KeyMaterialError")]
+    assert "s3cr3t" not in caplog.text
 
 
 # ---------------------------------------------------------------- many looks
@@ -607,9 +704,9 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
             while min(calls.values()) < 3:
                 await asyncio.sleep(0)
         await keeper.stop()
-    record = caplog.records[0]
-    assert record.__dict__["error_type"] == "OverflowError"
-    assert "secret" not in caplog.text and record.exc_info is None
+    assert {record.message for record in caplog.records} == {"heartbeat failed", "recovery failed"}
+    assert {record.__dict__["error_type"] for record in caplog.records} == {"OverflowError"}
+    assert "secret" not in caplog.text and {record.exc_info for record in caplog.records} == {None}
 
 
 # ---------------------------------------------------------------- who asks, and how

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 
+import placet
 from placet.engine import replies
 from placet.errors import InvalidArguments
-from placet.model.outcome import Outcome
+from placet.model.outcome import Failed, Outcome
 from scripts.generated_docs import _CALL, outcomes
 
 NOTHING_HAPPENED = re.compile(r"[Nn]othing (ran|happened|was changed)|changed nothing|none of its calls ran")
@@ -52,3 +53,21 @@ def test_every_outcome_and_every_code_has_a_specimen() -> None:
     """The list is made from the code of the replies; a reply without a specimen would not be looked at."""
     assert {type(outcome) for outcome in SPECIMENS} == set(get_args(Outcome))
     assert len({outcome.code for outcome in SPECIMENS}) == len(SPECIMENS)
+
+
+def test_every_failure_has_words_of_its_own() -> None:
+    messages = [outcome.message for outcome in SPECIMENS if type(outcome) is Failed]
+
+    assert len(set(messages)) == len(messages) >= 6
+
+
+def test_a_closed_choice_is_told_to_whoever_missed_it() -> None:
+    @placet.tool(effect="read")
+    async def look(colour: Literal["red", "blue"], word: str) -> str:
+        return word
+
+    problems = (("/colour", "literal_error"), ("/word", "string_type"))
+    error = InvalidArguments("contract_broken", problems=problems)
+    told = replies.invalid(error, call_id="c1", contract=look.contract)
+
+    assert told.message.endswith(" colour is one of: red, blue.")

@@ -15,7 +15,7 @@ from placet import EffectState, LogSink, Refused, RetryPolicy, Succeeded
 from placet.engine import herald
 from placet.model.audit import AuditEvent, EventKind
 from placet.rules.audit import event_body
-from tests.engine.conftest import SCOPE, VIEWER, OpenWorld, Spy, World, looked_up, written
+from tests.engine.conftest import OPERATOR, SCOPE, VIEWER, OpenWorld, Spy, World, looked_up, written
 
 MARK = "phone=13800138000"
 
@@ -291,6 +291,46 @@ async def test_a_sink_that_never_comes_back_is_given_up(
 
     assert (outcome.code, spy.count) == ("boundary_unavailable", 0)
     assert (await world.effect()).state is EffectState.FAILED
+
+
+async def test_a_further_attempt_that_a_required_sink_does_not_hear_of_is_not_made(
+    open_world: OpenWorld, spy: Spy, where: str
+) -> None:
+    def on(event: AuditEvent) -> None:
+        if event.kind is EventKind.STARTED and event.attempt == 2:
+            raise RuntimeError(MARK)
+
+    async def look(word: str) -> str:
+        spy(word)
+        raise ConnectionError
+
+    tool = placet.tool(effect="read", retry=RetryPolicy(max_attempts=3))(look)
+    world = await open_world(tool, store=where, sinks=(Sink(required=True, on=on),))
+
+    outcome = await world.submit("look", {"word": "x"})
+
+    assert (outcome.code, outcome.may_have_acted, spy.count) == ("not_sent", False, 1)
+    assert world.words() == ["started", "error"] * 2
+    assert world.completed()["error_type"] == "NotSent"
+
+
+async def test_a_gate_whose_sinks_never_come_back_leaves_nothing_running_when_it_closes(
+    monkeypatch: pytest.MonkeyPatch, spy: Spy
+) -> None:
+    monkeypatch.setattr(herald, "DELIVERY_SECONDS", 0.02)
+    never = asyncio.Event()
+    before = asyncio.all_tasks()
+    sink = Sink(on=lambda event: never.wait())
+    async with placet.open(tools=[written(spy)], store=placet.MEMORY, sinks=(sink,)) as gate:
+        for number in range(500):
+            proposal = {"call_id": f"c{number}", "tool": "write", "arguments": {"word": "x"}}
+            assert (await gate.submit(proposal, principal=OPERATOR, run=f"r{number}")).is_success
+        told = len(sink.heard)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() - before == set()
+    assert len(sink.heard) - told < 100, "what waits is not begun just to be broken off"
 
 
 class HostileSink:

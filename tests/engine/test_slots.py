@@ -116,3 +116,18 @@ async def test_nothing_is_remembered_of_tenants_that_hold_and_wait_for_nothing()
         await queue.goes(f"{tenant}1")
         await queue.goes(f"{tenant}2")
     assert (queue.slots._held, queue.slots._waiting) == ({}, {})
+
+
+async def test_a_tenant_that_holds_one_and_gets_another_holds_two() -> None:
+    queue = Queue(2)
+    await queue.comes("a1", "b1", "a2")
+    await queue.goes("b1")
+    assert (queue.got, queue.slots._held) == (["a1", "b1", "a2"], {"a": 2})
+
+    await queue.comes("b2", "a3")
+    for name in ("a1", "a2"):
+        await queue.goes(name)
+    assert queue.got == ["a1", "b1", "a2", "b2", "a3"], "who holds the fewest goes first"
+    for name in ("b2", "a3"):
+        await queue.goes(name)
+    assert queue.slots._held == {}

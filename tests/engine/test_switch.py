@@ -121,7 +121,12 @@ async def test_a_tenant_cannot_lift_what_was_stopped_for_it_and_may_add_its_own(
     await world.gate.switch.stop("tenant:acme", by=ROOT, reason="not paid")
     await world.gate.switch.stop("tenant", by=OLGA)
 
-    assert await refused(world.gate.switch.resume("tenant", by=OLGA)) == "stopped_with_more_leave"
+    with pytest.raises(DecisionRefused) as more_leave:
+        await world.gate.switch.resume("tenant", by=OLGA)
+    assert (more_leave.value.code, more_leave.value.hint) == (
+        "stopped_with_more_leave",
+        "Somebody with the scope ops.stop.all has to do it.",
+    )
     assert await world.gate.store.stops() == ("tenant:acme",)
     await world.gate.switch.resume("tenant:acme", by=ROOT)
 
@@ -419,7 +424,7 @@ def test_a_scope_that_names_nothing_cannot_be_made(made: dict[str, Any]) -> None
         StopScope(**made)
 
 
-@pytest.mark.parametrize("reason", [7, "x" * 501, "\ud800"])
+@pytest.mark.parametrize("reason", [7, "x" * 501, "\ud800", "not at the beginning: \ud800"])
 async def test_a_reason_is_short_text(open_world: OpenWorld, reason: Any) -> None:
     world = await open_world()
 

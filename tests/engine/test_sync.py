@@ -6,6 +6,7 @@ import asyncio
 import errno
 import inspect
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ def test_every_coroutine_of_desk_reconciler_and_switch_has_its_carried_twin() ->
     from placet.engine.switch import Switch
     from placet.engine.sync import SyncDesk, SyncReconciler, SyncSwitch
 
-    pairs = ((SyncDesk, Desk, set()), (SyncReconciler, Reconciler, {"probe"}), (SyncSwitch, Switch, set()))
+    pairs = ((SyncDesk, Desk, set()), (SyncReconciler, Reconciler, {"probe", "visible"}), (SyncSwitch, Switch, set()))
     for carried, inner, inside in pairs:
         ours = {name for name, _ in inspect.getmembers(inner, inspect.iscoroutinefunction) if name[0] != "_"}
         assert ours - inside <= set(vars(carried))
@@ -182,6 +183,9 @@ def test_an_exit_in_a_task_of_somebody_else_is_told_and_the_loop_goes_on(caplog:
         thread.close()
     told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "placet.loop"]
     assert told == [("WARNING", "a task in the gate's loop raised SystemExit")]
+    assert [record.__dict__["error_type"] for record in caplog.records if record.name == "placet.loop"] == [
+        "SystemExit"
+    ]
     assert "s3cr3t" not in caplog.text
 
 
@@ -209,3 +213,115 @@ def test_a_loop_that_fails_says_so_once_and_leaves_nobody_waiting(caplog: pytest
         thread.carry(work)
     thread.close()
     thread.close()
+
+
+def test_a_task_that_will_not_end_does_not_keep_a_program_from_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placet.engine.sync._ENDING_SECONDS", 0.05)
+    thread, refusals = LoopThread(), 0
+
+    async def will_not_end() -> None:
+        nonlocal refusals
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                refusals += 1
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.ensure_future(will_not_end())
+        await asyncio.sleep(0)
+        return task
+
+    left = thread.carry(begin())
+    thread.close()
+
+    left._log_destroy_pending = False  # type: ignore[attr-defined]  # it is left on purpose
+    assert (refusals, left.done()) == (1, False)
+    with pytest.raises(MisuseError, match="closed"):
+        thread.carry(asyncio.sleep(0))
+
+
+def test_what_ends_when_it_is_told_to_has_ended_before_the_program_leaves() -> None:
+    thread, ended = LoopThread(), []
+
+    async def ends_in_its_own_time() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            for _ in range(50):
+                await asyncio.sleep(0)
+            ended.append("task")
+
+    async def counts() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            ended.append("generator")
+
+    async def begin() -> None:
+        kept.append(asyncio.ensure_future(ends_in_its_own_time()))
+        kept.append(generator := counts())
+        assert await anext(generator) == 1
+
+    kept: list[object] = []
+    thread.carry(begin())
+    thread.close()
+
+    assert ended == ["task", "generator"]
+
+
+def test_nothing_is_remembered_of_calls_that_were_answered() -> None:
+    thread = LoopThread()
+    for _ in range(5):
+        thread.carry(asyncio.sleep(0))
+    with pytest.raises(ZeroDivisionError):
+        thread.carry(fails())
+    waiting = set(thread._waiting)
+    thread.close()
+
+    assert waiting == set()
+
+
+async def fails() -> None:
+    raise ZeroDivisionError
+
+
+def test_holds_are_set_and_lifted_from_a_program_without_a_loop(spy: Spy) -> None:
+    keeper = placet.Principal.person("kim", tenant="ops", scopes=("ops.hold",))
+    with placet.open(tools=[written(spy)], store=placet.MEMORY) as gate:
+        assert gate.purger.hold("tenant:acme", by=keeper)
+        assert [hold.scope for hold in gate.purger.holds(by=keeper)] == ["tenant:acme"]
+        gate.purger.lift("tenant:acme", by=keeper)
+        assert gate.purger.holds(by=keeper) == ()
+
+
+def test_while_a_gate_closes_nobody_new_comes_in() -> None:
+    thread, may_end = LoopThread(), threading.Event()
+
+    async def ends_when_told() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            while not may_end.is_set():
+                await asyncio.sleep(0.001)
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.ensure_future(ends_when_told())
+        await asyncio.sleep(0)
+        return task
+
+    thread.carry(begin())
+    closing = threading.Thread(target=thread.close)
+    closing.start()
+    try:
+        deadline = threading.Event()
+        for _ in range(3000):
+            if thread._is_closed:
+                break
+            deadline.wait(0.01)
+        with pytest.raises(MisuseError, match="closed"):
+            thread.carry(asyncio.sleep(0))
+    finally:
+        may_end.set()
+        closing.join(30)
+    assert not closing.is_alive()

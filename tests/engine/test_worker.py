@@ -12,11 +12,15 @@ import pytest
 
 import placet
 from placet import ApprovalState, Principal
+from placet.adapters.clock import SystemClock
+from placet.engine.announcing import AnnouncingReport
 from placet.engine.faults import told_of_round
 from placet.engine.reconciler import RecoveryReport
 from placet.errors import StoreError, StoreUnavailable
 from placet.model.effect import EffectState
+from placet.model.notices import DeliveryState
 from placet.worker import Round, Worker
+from tests.engine.announcing import Post, a_post
 from tests.engine.conftest import APPROVER, OPERATOR, STRANGER, OpenWorld, Spy, World, acting, written
 
 DAY = timedelta(days=1).total_seconds()
@@ -328,3 +332,54 @@ async def test_every_broken_row_is_found_however_old(open_world: OpenWorld, tmp_
     assert len({row.operation_key for row in rows}) == 2
     assert newest == () and one == rows[:1], "the newest one is sound"
     assert await world.gate.reconciler.broken_effects(by=stranger) == ()
+
+
+async def test_a_round_announces_what_it_did_and_a_fault_of_it_keeps_nothing_else_from_being_done(
+    open_world: OpenWorld, spy: Spy, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await open_world(written(spy, approval="always"), store=where)
+    post = Post(world)
+    working = Worker(world.gate, clock=world.clock, pause_seconds=10.0, announcer=post.announcer)
+    assert (await working.once()).announcing == AnnouncingReport()
+    await world.submit("write", {"word": "x"})
+    world.clock.advance(DAY)
+
+    done = await working.once()
+
+    assert (done.expired, done.announcing) == (1, AnnouncingReport(found=2, delivered=2))
+    assert post.inbox.kinds == ["approval.asked", "approval.expired"], "what the round itself did is told in it"
+
+    async def down(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable
+
+    await world.submit("write", {"word": "y"}, call_id="c2")
+    world.clock.advance(DAY)
+    monkeypatch.setattr(world.gate.store, "known_destinations", down)
+    with pytest.raises(StoreUnavailable):
+        await working.once()
+    assert len(world.events("approval_expired")) == 2
+
+
+async def test_a_message_that_hangs_holds_up_no_round_of_recovery(open_world: OpenWorld, spy: Spy, where: str) -> None:
+    world = await open_world(written(spy, approval="always"), store=where)
+    begun, ending = asyncio.Event(), asyncio.Event()
+
+    class Hanging:
+        async def send(self, notice: Any) -> Any:
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+
+    post = await a_post(world, inbox=Hanging())  # type: ignore[arg-type]
+    await world.submit("write", {"word": "x"})
+    working = Worker(world.gate, clock=SystemClock(), pause_seconds=0.01, announcer=post.announcer)
+    running = asyncio.ensure_future(working.run(ending))
+    async with asyncio.timeout(30):
+        await begun.wait()
+        world.clock.advance(DAY)
+        while not world.events("approval_expired"):
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (waits,) = await world.gate.store.deliveries(destination=None, states=(DeliveryState.PENDING,), limit=9)
+    assert waits.attempts == 1, "whoever comes after its lease sends it"

@@ -14,8 +14,8 @@ import asyncpg
 import pytest
 
 import placet
-from placet.engine.approving import verify
 from placet.engine.gate import Gate
+from placet.engine.verifying import verify
 from placet.model.approval import ApprovalState
 from placet.model.effect import Effect, EffectState
 from placet.model.outcome import Replayed

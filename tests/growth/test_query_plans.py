@@ -14,7 +14,18 @@ from placet.adapters.stores.sqlite.statements import queries
 from placet.proof.growth import in_sqlite
 
 QUERIES = queries()
-BIG = {"effects", "approvals", "audit_events", "runs", "steps", "step_fingerprints", "denials", "voided_tokens"}
+BIG = {
+    "approval_votes",
+    "approval_edits",
+    "effects",
+    "approvals",
+    "audit_events",
+    "runs",
+    "steps",
+    "step_fingerprints",
+    "denials",
+    "voided_tokens",
+}
 """Tables that grow with every call."""
 
 SMALL_INDEXES = {"effects_dispatched", "effects_unknown", "effects_of_no_state", "approvals_pending"}
@@ -29,9 +40,14 @@ MAY_SCAN = {
 }
 MAY_SORT = {
     "same_ask": "approvals of one question, of which there are a few",
+    "edits": "what people made of one question",
     "chained_of_tenant": "all of a tenant's events in the order of their chains, for `placet audit tail --operation`",
     "newest_of_tenant": "only events of the very same instant are sorted",
     "effects_in_flight": "what is in flight",
+    "effects_in_flight_after": "what is in flight",
+    "effects_of_tenant_after": "only effects that changed at the very same instant are sorted",
+    "approvals_of_tenant_after": "only questions of the very same instant are sorted",
+    "events_of_tenant_after": "only events of the very same instant are sorted",
     "longest_unknown": "only effects that are unknown since the very same instant are sorted",
     "unknown_effects": "what is unknown",
     "next_finished_kind": "two rows: the next tool, and the next tenant's first one",
@@ -66,7 +82,7 @@ def scans(plan: list[str]) -> list[str]:
 
 
 def test_the_store_has_rows_in_every_table_that_grows(filled: apsw.Connection) -> None:
-    for table in BIG - {"steps", "denials", "voided_tokens"}:
+    for table in BIG - {"approval_votes", "approval_edits", "steps", "denials", "voided_tokens"}:
         ((count,),) = filled.execute(f"SELECT count(*) FROM {table}")
         assert count >= 40, table
 
@@ -106,8 +122,12 @@ def test_a_statement_sorts_no_more_than_it_has_to(filled: apsw.Connection, name:
         ("old_approvals", "approvals_by_state"),
         ("approvals_of_tenant", "approvals_by_state"),
         ("same_ask", "approvals_by_question"),
+        ("edits", "approval_edits_by_question"),
         ("effects_of_tenant", "effects_by_change"),
         ("newest_of_tenant", "audit_events_by_tenant"),
+        ("effects_of_tenant_after", "effects_by_change"),
+        ("approvals_of_tenant_after", "approvals_by_state"),
+        ("events_of_tenant_after", "audit_events_by_tenant"),
         ("is_chained", "audit_events_by_tenant"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from placet import Allow, Ask, Deny, Invalid, Matrix, Refused, Requirement, Succeeded
+from placet.model.decision import Entitled
 from placet.model.identifiers import PolicyVersion
 from placet.testing.hostile import KINDS
 from tests.engine.conftest import OPERATOR, OpenWorld, Spy, World, looked_up, written
@@ -40,6 +41,9 @@ class Policy:
 
     def is_listed(self, contract: Any, principal: Any) -> Any:
         return self._say("is_listed", True)
+
+    async def may_decide(self, question: Any, person: Any) -> Any:
+        return self._say("may_decide", Entitled())
 
 
 def half_made(kind: type, /, **fields: object) -> Any:

@@ -239,3 +239,20 @@ def test_an_audit_event_is_neither_changed_nor_removed_but_where_its_chain_is_cu
     assert accepts(database, "UPDATE audit_events SET seal = 1 WHERE sequence = 3 AND writer = 'w-1'"), (
         "a seal is put on later"
     )
+
+
+@pytest.mark.req("H020")
+def test_a_vote_is_neither_changed_nor_taken_from_its_question(database: apsw.Connection) -> None:
+    insert_approval(database, ApprovalState.PENDING)
+    add = "INSERT INTO approval_votes VALUES ('acme', 'apr-1', ?, ?, '{}', 'k-1', 's', 1)"
+    assert accepts(database, add, "ann", "approve")
+    assert accepts(database, add, "ann", "withdraw")
+    assert not accepts(database, add, "ann", "approve")
+    assert not accepts(database, add, "ben", "abstain")
+
+    assert not accepts(database, "UPDATE approval_votes SET voter = 'ben' WHERE kind = 'approve'")
+    assert not accepts(database, "UPDATE approval_votes SET vote = vote WHERE kind = 'approve'")
+    assert not accepts(database, "DELETE FROM approval_votes WHERE kind = 'approve'")
+    database.execute(SQL["drop_approval"], ("acme", "apr-1"))
+    database.execute(SQL["drop_votes"], ("acme", "apr-1"))
+    assert database.execute("SELECT count(*) FROM approval_votes").fetchone() == (0,)

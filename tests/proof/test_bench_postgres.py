@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from placet.proof.bench import main
 from placet.proof.pgbench import reference, server
 from placet.proof.pgbench.server import schema_of_its_own
 from placet.proof.private_server import NoServer
+from tests.places import for_sockets
 
 has_compiler = shutil.which("gcc") is not None or shutil.which("cc") is not None
 pytestmark = pytest.mark.skipif(not has_compiler, reason="needs a C compiler")
@@ -24,7 +24,7 @@ MADE_DISTINCT = {"operation_key", "run_id", "call_id", "token", "created_at", "u
 
 @pytest.fixture(scope="module")
 def private(tmp_path_factory):
-    with server.opened("private", folder=Path("/tmp"), fsync_us=1) as found:
+    with server.opened("private", folder=for_sockets(), fsync_us=1) as found:
         yield found
 
 

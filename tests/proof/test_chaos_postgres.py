@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from placet.proof.chaos.herd import ChaosFailed
 from placet.proof.chaos.slots import Load
 from placet.proof.chaos.supervisor import Supervisor
 from placet.proof.private_server import NoServer
+from tests.places import for_sockets
 
 IS_LONG = bool(os.environ.get("CI"))
 OF_OUR_OWN = {Takedown.KILLED, Takedown.QUIT, Takedown.RESTARTED}
@@ -29,7 +31,7 @@ OF_OUR_OWN = {Takedown.KILLED, Takedown.QUIT, Takedown.RESTARTED}
 
 @pytest.fixture
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, OwnDatabase]]:
-    with own_database(Path("/tmp")) as found:
+    with own_database(for_sockets()) as found:
         yield found
 
 
@@ -230,9 +232,10 @@ def test_a_server_of_its_own_goes_with_no_other(other: tuple[str, ...]) -> None:
     assert "brings a server of its own" in ran.stderr
 
 
-def test_without_programs_there_is_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_programs_there_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("placet.proof.private_server._NEEDED", ("no-such-program",))
 
-    with pytest.raises(NoServer, match="no PostgreSQL programs"), own_database(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
+    with tempfile.TemporaryDirectory(dir=for_sockets()) as folder:
+        with pytest.raises(NoServer, match="no PostgreSQL programs"), own_database(Path(folder)):
+            pass
+        assert list(Path(folder).iterdir()) == []

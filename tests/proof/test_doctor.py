@@ -25,12 +25,23 @@ from placet.bootstrap.records import open_custody
 from placet.bootstrap.stores import key_path, open_store
 from placet.engine.gate import Gate
 from placet.errors import ConfigurationError
+from placet.model.admission import Admission
+from placet.model.destinations import Announcements, Destination, SecretPlace, SecretRef, WebhookWay
+from placet.model.issuers import Issuer, Network
 from placet.proof.doctor import Deployment, Depth, Level, Report, Saying, checks_of, diagnose
 from placet.proof.doctor.checks import StoreKind
 from placet.proof.doctor.files import file_system_saying, library_saying, space_saying
+from placet.rules.announcements import DEFAULT_KINDS
 from placet.testing import FakeClock
 
 AGENT = placet.Principal.agent("agent", tenant="acme", roles=("operator",), scopes=("orders.refund",))
+A_DESTINATION = Destination(
+    name="on-call",
+    kinds=DEFAULT_KINDS,
+    tenants=frozenset({"acme"}),
+    way=WebhookWay(url="https://hook.test/", secrets=(SecretRef(place=SecretPlace.FILE, name="/nowhere/hook"),)),
+)
+AN_ISSUER = Issuer(issuer="https://id.test", audience="placet", tenant="acme")
 MARA = placet.Principal.person("mara", tenant="acme", scopes=("approvals.decide", "effects.reconcile", "effects.read"))
 
 
@@ -455,6 +466,27 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     "nobody may reconcile": (
         "deciders", Level.WARN, deployed(people=(replace(MARA, scopes=frozenset({"approvals.decide"})),)),
         "effects.reconcile",
+    ),
+    "a scope is misspelt": (
+        "scopes", Level.WARN,
+        deployed(people=(replace(MARA, scopes=frozenset({*MARA.scopes, "effects.reconsile"})),)), "placet tools list",
+    ),
+    "two issuers send one person": (
+        "doors", Level.FAIL,
+        deployed(admission=Admission(issuers=(AN_ISSUER, replace(AN_ISSUER, issuer="https://other.test")))),
+        "subject_prefix",
+    ),
+    "a certificate is not there": (
+        "doors", Level.FAIL,
+        deployed(admission=Admission(issuers=(replace(AN_ISSUER, ca_file=Path("nowhere.pem")),))), "",
+    ),
+    "an issuer is for development": (
+        "doors", Level.WARN,
+        deployed(admission=Admission(issuers=(replace(AN_ISSUER, network=Network.LOOPBACK),))), "loopback",
+    ),
+    "a secret of a destination is missing": (
+        "announcements", Level.FAIL, deployed(announcements=Announcements(destinations=(A_DESTINATION,))),
+        "whsec_ and base64",
     ),
     "a sink has no proper name": ("sinks", Level.FAIL, deployed(sinks=(Sink(),)), "fixed name"),
 }  # fmt: skip

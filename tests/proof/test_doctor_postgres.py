@@ -29,8 +29,8 @@ from placet.proof.doctor import Deployment, Depth, Level, Report, Saying, checks
 from placet.proof.doctor.checks import StoreKind
 from placet.proof.doctor.server import clock_saying, freezing_saying, idle_saying, version_saying
 from placet.testing import FakeClock
-from tests.postgres.fixtures import Cluster, _versions
-from tests.postgres.server import Server, binaries
+from tests.postgres.fixtures import Cluster, _versions, folder_of
+from tests.postgres.server import Server
 from tests.proof.test_doctor import AGENT, MARA, a_write, submit
 
 _numbers = count()
@@ -74,7 +74,7 @@ def sound_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A server that keeps what it acknowledges."""
     if request.param == "given":
         pytest.skip("plants faults in the settings of its own servers")
-    server = Server(binaries()[request.param], fsync=True, settings={"max_connections": "40"})
+    server = Server(folder_of(request.param), fsync=True, settings={"max_connections": "40"})
     cluster = Cluster(request.param, server.url(), server)
     yield cluster
     cluster.close()
@@ -202,7 +202,7 @@ def server(name: str, value: str) -> Callable[[Ward], Awaitable[None]]:
 
     async def change(ward: Ward) -> None:
         ward.cluster.admin.execute(f"ALTER SYSTEM SET {name} = {value}", "SELECT pg_reload_conf()")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while ward.cluster.admin.fetch(f"SHOW {name}") != [(value,)]:  # it reloads by itself
                 await asyncio.sleep(0)
 

@@ -20,14 +20,15 @@ from placet.adapters.transports import python
 from placet.bootstrap import stores
 from placet.engine import approving, capacity, deciding, desk, registry
 from placet.engine.gate import Gate
+from placet.engine.settings import GateSettings
 from placet.errors import ContractError
 from placet.model.attempt import DeadlinePassed, Returned, Unsent
-from placet.model.decision import Allow, Deny
+from placet.model.decision import Allow, Deny, Entitled
 from placet.model.identifiers import PolicyVersion
-from placet.proof.verify import Configuration, Finding, Guarantee, Origin, Verdict, verify
+from placet.proof.verify import Configuration, Finding, Guarantee, Origin, Verdict, stage, verify
 from placet.proof.verify.findings import Once
 from placet.proof.verify.junit import junit
-from placet.proof.verify.scenarios import SCENARIOS, processes
+from placet.proof.verify.scenarios import SCENARIOS, bounds, processes
 from placet.rules import approvals, operations
 from placet.rules.canonical import canonical_bytes
 from placet.rules.chain_check import ChainReport
@@ -184,6 +185,9 @@ class Permissive:
 
     def is_listed(self, contract: object, principal: object) -> bool:
         return True
+
+    async def may_decide(self, question: object, person: object) -> Entitled:
+        return Entitled()
 
 
 class Talkative(Permissive):
@@ -526,6 +530,7 @@ def test_room_without_bounds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         return lane
 
     monkeypatch.setattr(capacity.Capacity, "_lane_of", wide)
+    monkeypatch.setattr(bounds, "_STAYS_SECONDS", 1.0)  # for so long the one that is let in keeps all waiting
     assert "room" in broken(of(Guarantee.G8, tools=(get_order,)))
 
 
@@ -546,6 +551,11 @@ def test_every_scenario_has_a_fault_that_it_has_to_see() -> None:
     assert [name for name in FAULTS_PLANTED.split() if f'"{name}"' not in source] == []
 
 
+def impatient(**settings: Any) -> GateSettings:
+    """Whoever finds the operation in progress does not wait for long to say so."""
+    return GateSettings(**{**settings, "call_seconds": 1.0})
+
+
 @pytest.mark.parametrize("fault", ["own stores", "nobody dies", "leases of old"])
 def test_faults_between_processes_are_seen(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     order, count = processes._order, iter(range(100))
@@ -562,6 +572,7 @@ def test_faults_between_processes_are_seen(monkeypatch: pytest.MonkeyPatch, faul
         from datetime import timedelta
 
         monkeypatch.setattr(processes, "LATER", timedelta(0))
+        monkeypatch.setattr(stage, "GateSettings", impatient)
     found = of(Guarantee.G6, Guarantee.G7, tools=(ship,), origin=ORIGIN)
 
     expected = {

@@ -18,11 +18,20 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
 from placet import Allow, AwaitingApproval, Found, PlacetError, Principal
+from placet.adapters.notify.mail import mail_of
+from placet.adapters.notify.slack import message_of
+from placet.adapters.notify.webhook import payload_of
 from placet.bootstrap.records import audit_export
 from placet.bootstrap.stores import open_existing_store
+from placet.engine.announcing import Announcer
 from placet.errors import StoreUnavailable
+from placet.model.decision import Entitled
+from placet.model.destinations import EVERY_TENANT, Announcements, Destination, EmailWay
 from placet.model.identifiers import PolicyVersion
-from placet.testing import FakeClock
+from placet.model.notices import Notice
+from placet.ports.notifier import Delivered
+from placet.rules.announcements import CONFIGURED_KINDS
+from placet.testing import FakeClock, RecordingMeter, SeededIds
 from placet.testing.hostile import HostileValues
 from tests.scenarios.canary import LogEars, Outputs, Secrets
 
@@ -38,6 +47,10 @@ KEY = "operation keys are names of business operations; people reconcile by them
 REMARK = "a person's words, kept for people beside the decision they belong to"
 SHOWN = "whoever decides sees exactly what would run, but for the fields that the contract masks"
 LABEL = "a name the program gave, in code"
+
+MAIL = EmailWay(host="localhost", port=25, sender="placet@example.com", recipients=("ops@example.com",))
+ANNOUNCED = ("webhook", "slack", "mail")
+"""What happened is announced as the audit says it."""
 
 IN_AUDIT = ("audit", "audit export", "log as JSON", "log as text")
 """An event is written in each of these alike; the log hears it through `LogSink`."""
@@ -62,9 +75,9 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "approverreason": (REMARK, ("desk", "store files")),
     "denyreason": ("the proposer is told why, as data", ("outcomes", "desk", "store files")),
     "stopreason": ("whoever may lift a stop is told why; it is sealed everywhere else", ("switch",)),
-    "evidence": ("a code for the kind of evidence, on record", (*IN_AUDIT, "ledger", "store files")),
+    "evidence": ("a code for the kind of evidence, on record", (*IN_AUDIT, *ANNOUNCED, "ledger", "store files")),
     "reference": ("the remote's own name of the effect", ("ledger", "store files")),
-    "policyreason": (LABEL, (*IN_AUDIT, "explained", "store files")),
+    "policyreason": (LABEL, (*IN_AUDIT, *ANNOUNCED, "explained", "store files")),
     "sinkname": (LABEL, ("metrics",)),
 }
 """Each secret that may be read: why, and in which channels it then has to be."""
@@ -92,6 +105,9 @@ class ReasonedPolicy:
 
     def is_listed(self, contract: Any, principal: Any) -> bool:
         return True
+
+    async def may_decide(self, question: Any, person: Any) -> Any:
+        return Entitled()
 
 
 class Sink:
@@ -336,6 +352,34 @@ async def faults(story: Story) -> None:
             setattr(store, verb, good)
 
 
+class Channels:
+    """Writes every message in each of its forms, as they go out."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+
+    async def send(self, notice: Notice) -> Delivered:
+        self._outputs.hear("webhook", notice.message_id, payload_of(notice))
+        self._outputs.hear("slack", message_of(notice))
+        mail = mail_of(notice, MAIL, at=notice.at)
+        self._outputs.hear("mail", mail.as_bytes(), mail.get_content())
+        return Delivered(code="status_200")
+
+
+def announcing(gate: placet.Gate, outputs: Outputs) -> Announcer:
+    destination = Destination(
+        name="all", kinds=frozenset(CONFIGURED_KINDS), tenants=frozenset({EVERY_TENANT}), way=MAIL
+    )
+    return Announcer(
+        store=gate.store,
+        linker=gate._linker,
+        ids=SeededIds(1),
+        meter=RecordingMeter(),
+        announcements=Announcements(destinations=(destination,), console_url="https://ops.example.com/console"),
+        notifiers={destination.name: Channels(outputs)},
+    )
+
+
 async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> None:
     """The whole story in this process, and then the bytes it left behind."""
     clock, registry, trouble = FakeClock(), CollectorRegistry(), {"raise": secret_error(secrets)}
@@ -350,12 +394,16 @@ async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> N
         settings=placet.GateSettings(grace_seconds=0.05),
     ) as gate:
         story = Story(gate, secrets, outputs)
+        announcer = announcing(gate, outputs)
+        await announcer.round()
         await operations(story)
         await approvals(story, clock)
         await attempts(story, trouble)
         await reconciling(story, clock, trouble)
         await stopping(story)
         await faults(story)
+        announced = await announcer.round()
+        assert announced.delivered == announced.found > 10
         outputs.hear("audit", *[event.body async for event in gate.store.chained()])
         outputs.hear("metrics", generate_latest(registry))
         outputs.hear_files("store files", folder, "placet.db*")  # with the journal of a store that is open

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 import placet
 from placet.bootstrap.records import audit_export
 from placet.bootstrap.stores import open_existing_store
+from placet.model.audit import AuditEvent, EventKind
+from placet.model.notices import Notice, NoticeKind
 from placet.model.outcome import Failed, Succeeded
 from tests.scenarios.canary import LogEars, Outputs, Secrets, forms
-from tests.scenarios.test_canary import BELONGS, MARA, SCOPE, assert_exactly
+from tests.scenarios.test_canary import ANNOUNCED, BELONGS, MARA, SCOPE, Channels, assert_exactly
 
 SECRET = Secrets()("planted")
+AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -143,6 +148,16 @@ def in_streams(leak: Leak) -> None:
     leak.outputs.hear("streams", told.out, told.err)
 
 
+def in_messages(leak: Leak) -> None:
+    """An error's text that came into an event, whose encodings in the three forms all differ."""
+    event = AuditEvent(
+        kind=EventKind.EFFECT_RECONCILED, at=AT, tenant="acme", subject="a", key_id="k", detail=f"ü{SECRET}"
+    )
+    channels = Channels(leak.outputs)
+    notice = Notice(message_id="msg_1", kind=NoticeKind.EFFECT_RECONCILED, at=AT, event=event, url=None)
+    asyncio.run(channels.send(notice))
+
+
 PLANTS: dict[str, tuple[Callable[[Leak], None], set[str]]] = {
     "log": (in_log, {"log as JSON", "log as text"}),
     "outcomes": (in_outcomes, {"outcomes"}),
@@ -151,6 +166,7 @@ PLANTS: dict[str, tuple[Callable[[Leak], None], set[str]]] = {
     "raised": (in_raised, {"outcomes", "errors"}),
     "metrics": (in_metrics, {"metrics"}),
     "streams": (in_streams, {"streams"}),
+    "messages": (in_messages, set(ANNOUNCED)),
 }  # fmt: skip
 
 

@@ -22,14 +22,18 @@ from placet.bootstrap.addresses import MEMORY, is_address
 from placet.engine.afterwards import Afterwards
 from placet.engine.approving import Approver
 from placet.engine.attempts import Attempts
+from placet.engine.auditor import Auditor
 from placet.engine.capacity import Capacity
 from placet.engine.chronicle import Chronicle
 from placet.engine.co_commit import CoCommits
+from placet.engine.cursors import Cursors
 from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher
 from placet.engine.drain import Drain
+from placet.engine.editing import Editor
 from placet.engine.endings import Endings
+from placet.engine.entitling import Entitling
 from placet.engine.gate import Gate
 from placet.engine.herald import Herald, introduced
 from placet.engine.keeper import Keeper
@@ -37,6 +41,7 @@ from placet.engine.known import KnownOperations
 from placet.engine.path import CallPath
 from placet.engine.performing import Performing
 from placet.engine.purging import Purger
+from placet.engine.questions import Questions
 from placet.engine.reads import Reads
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals
@@ -51,6 +56,7 @@ from placet.model.contract import Isolation
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
+from placet.ports.people import People
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
 from placet.ports.store import Store
@@ -72,6 +78,7 @@ class Plan:
 
     Attributes:
         around: what becomes of the store before the gate uses it.
+        people: who may decide as of now, where somebody keeps a list.
         looks_after: whether stranded and unknown effects are recovered by the gate itself.
     """
 
@@ -79,6 +86,7 @@ class Plan:
     store: str | Path
     key: Path | None
     policy: PolicyEngine
+    people: People
     settings: GateSettings
     looks_after: bool
     sinks: tuple[AuditSink, ...]
@@ -148,6 +156,7 @@ class _Assembly:
         self._performing = Performing()
         self._submissions = Submissions(grace_seconds=plan.settings.grace_seconds)
         self._decider = Decider(policy=plan.policy, clock=plan.clock)
+        self._entitling = Entitling(decider=self._decider, people=plan.people)
         self._reconciler = Reconciler(
             store=self._store,
             registry=plan.registry,
@@ -179,6 +188,8 @@ class _Assembly:
             submissions=self._submissions,
             apart=self._apart,
             store=self._store,
+            keys=self._keys,
+            clock=self._plan.clock,
             keeper=self._keeper,
             afterwards=self._afterwards,
             herald=self._herald,
@@ -195,7 +206,7 @@ class _Assembly:
             chronicle=chronicle,
             refusals=self._refusals,
             submissions=self._submissions,
-            desk=Desk(store=store, keys=keys, chronicle=chronicle, registry=plan.registry),
+            desk=self._desk(),
             reconciler=self._reconciler,
             switch=Switch(store=store, keys=keys, chronicle=chronicle),
             purger=Purger(
@@ -206,11 +217,32 @@ class _Assembly:
                 registry=plan.registry,
                 retention=plan.settings.retention,
             ),
+            questions=Questions(store=store, keys=keys),
+            auditor=Auditor(store=store, keys=keys, linker=ChainLinker(keys)),
+            cursors=Cursors(store=store, keys=keys),
             drain=Drain(submissions=self._submissions, keeper=self._keeper, store=store),
             clock=plan.clock,
             ids=plan.ids,
             settings=plan.settings,
             linker=ChainLinker(keys),
+        )
+
+    def _desk(self) -> Desk:
+        plan = self._plan
+        return Desk(
+            store=self._store,
+            keys=self._keys,
+            chronicle=self._chronicle,
+            registry=plan.registry,
+            entitling=self._entitling,
+            editor=Editor(
+                store=self._store,
+                keys=self._keys,
+                registry=plan.registry,
+                decider=self._decider,
+                ids=plan.ids,
+                clock=plan.clock,
+            ),
         )
 
     def _path(self) -> CallPath:
@@ -232,7 +264,7 @@ class _Assembly:
                 clock=plan.clock,
             ),
             refusals=self._refusals,
-            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=plan.ids),
+            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=plan.ids, entitling=self._entitling),
             steps=self._steps,
             meter=self._meter,
         )
@@ -274,7 +306,7 @@ class _Assembly:
 
 
 class Running:
-    """An open gate and what has to end with it, in this order."""
+    """An open gate and what has to end with it, in this order; and what else is put together around the same store."""
 
     def __init__(
         self,
@@ -283,20 +315,24 @@ class Running:
         submissions: Submissions,
         apart: ProcessTransport | None,
         store: Store,
+        keys: Keys,
+        clock: Clock,
         keeper: Keeper,
         afterwards: Afterwards,
         herald: Herald,
         meter: Meter,
     ) -> None:
         self.gate = gate
+        self.store = store
+        self.keys = keys
+        self.clock = clock
+        self.meter = meter
         self._process = os.getpid()
         self._submissions = submissions
         self._apart = apart
-        self._store = store
         self._keeper = keeper
         self._afterwards = afterwards
         self._herald = herald
-        self._meter = meter
 
     async def close(self) -> None:
         """End it all in bounded time. A cancellation of the caller is raised afterwards."""
@@ -317,8 +353,8 @@ class Running:
             await self._afterwards.close()
             await self._herald.close()
         finally:
-            self._meter.close()
-            await self._store.close()
+            self.meter.close()
+            await self.store.close()
 
 
 def _begun(opening: Callable[[], Opened]) -> futures.Future[Opened]:

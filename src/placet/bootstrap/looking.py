@@ -7,7 +7,7 @@ from pathlib import Path
 
 from placet.adapters.keys import load_key_file
 from placet.bootstrap.stores import key_path, require_asyncpg
-from placet.engine.approving import verify
+from placet.engine.verifying import verify
 from placet.errors import KeyMaterialError
 from placet.model.approval import Question
 from placet.ports.examining import Examination, ServerExamination

@@ -8,11 +8,12 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 
 from placet.adapters.clock import GuardedClock, GuardedIds, RandomIds, SystemClock
 from placet.bootstrap.addresses import MEMORY, is_address
 from placet.bootstrap.assembling import Plan, Running, assemble, process_tools
+from placet.bootstrap.policies import read_policy
 from placet.engine.gate import Gate
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
@@ -21,6 +22,7 @@ from placet.errors import ContractError, MisuseError
 from placet.model.contract import Isolation
 from placet.model.exact import has_methods, items_of, member_of
 from placet.ports.clock import Clock, IdSource
+from placet.ports.people import NobodyListed, People
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
 from placet.ports.store import Store
@@ -49,7 +51,8 @@ def open_gate(
     tools: Collection[Tool],
     store: str | Path,
     key: str | Path | None = None,
-    policy: PolicyEngine | None = None,
+    policy: PolicyEngine | str | Path | None = None,
+    people: People | None = None,
     settings: GateSettings | None = None,
     recovery: Recovery | str = Recovery.AUTOMATIC,
     sinks: Collection[AuditSink] = (),
@@ -64,12 +67,15 @@ def open_gate(
         store: the path of a SQLite file (made, with its key file, if absent), the URL of a PostgreSQL database
             (`postgresql://user@host/database`; its tables are made together with its key file), or `"memory:"`.
         key: the key file; `<store>.key` if absent, and always named for a database.
-        policy: the matrix if absent.
+        policy: the path of a policy file, or an engine; the matrix if absent.
+        people: the list of those who may decide, where one is kept: whoever leaves it, or is left with less, may not
+            decide any more, and what it approved is not spent. Without one, a person may what it signed in with.
         sinks: who else hears audit events, such as `placet.LogSink()`.
         metrics: a Prometheus registry to measure into; nothing is measured without one.
 
     Raises:
         ContractError: at once, if the tools cannot be registered together, or one cannot co-commit in the store.
+        PolicyFileError: at once, if the policy file cannot be used.
         On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
     """
     registry = Registry(_listed(tools, "tools"))
@@ -81,7 +87,8 @@ def open_gate(
             registry=registry,
             store=place,
             key=None if key is None else Path(_place(key, "key")),
-            policy=Matrix() if policy is None else _port(policy, "policy", "decide", "is_listed"),
+            policy=_policy(policy),
+            people=NobodyListed() if people is None else _port(people, "people", "person", "people"),
             settings=GateSettings() if settings is None else _settings(settings),
             looks_after=_recovery(recovery) is Recovery.AUTOMATIC,
             sinks=_listed(sinks, "sinks"),
@@ -91,6 +98,16 @@ def open_gate(
             around=_as_it_is,
         )
     )
+
+
+def _policy(said: PolicyEngine | str | Path | None) -> PolicyEngine:
+    if said is None:
+        return Matrix()
+    if _is_place(said):
+        return read_policy(Path(_place(said, "policy")))
+    engine: Any = said
+    checked: PolicyEngine = _port(engine, "policy", "decide", "may_decide", "is_listed")
+    return checked
 
 
 def _recovery(value: Recovery | str) -> Recovery:
@@ -113,8 +130,12 @@ def _port(given: Port, what: str, *methods: str) -> Port:
     raise MisuseError(f"{what}= is an object with the methods {', '.join(methods)}.")
 
 
+def _is_place(value: object) -> TypeGuard[str | Path]:
+    return type(value) is str or issubclass(type(value), Path)
+
+
 def _place(value: str | Path, what: str) -> str | Path:
-    if type(value) is str or issubclass(type(value), Path):
+    if _is_place(value):
         text = str(value)
         if "\0" not in text and LONE_SURROGATE.search(text) is None and len(text) <= _LONGEST_PATH:
             return value
@@ -144,6 +165,11 @@ class Opening:
         self._open: Running | None = None
         self._is_opening = False
         self._thread: LoopThread | None = None
+
+    @property
+    def running(self) -> Running | None:
+        """The parts of the gate while it is open; None before."""
+        return self._open
 
     async def __aenter__(self) -> Gate:
         if self._open is not None or self._is_opening:

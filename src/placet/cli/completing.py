@@ -28,7 +28,7 @@ _HARMLESS = {";": ",", "'": "\u2019"}
 _LONGEST_ABOUT = 100
 _MANY = 50
 _LARGEST_MODULE = 1_000_000
-_TAKES_SETTINGS = ("--config", "--store", "--key")
+_TAKES_SETTINGS = ("--config", "--store", "--key", "--policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,9 @@ def _settings(line: _Line) -> Any:
     from placet.cli.settings import read_settings
 
     said = line.said
-    return read_settings(config=said.get("config"), store=said.get("store"), key=said.get("key"))
+    return read_settings(
+        config=said.get("config"), store=said.get("store"), key=said.get("key"), policy=said.get("policy")
+    )
 
 
 def _pending(line: _Line) -> Iterator[Suggestion]:

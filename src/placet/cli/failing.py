@@ -57,12 +57,25 @@ class Declined(errors.PlacetError):
 
 
 _NOT_ENTITLED = frozenset(
-    {"not_a_person", "not_the_requesting_user", "other_environment", "own_request", "scope_missing"}
+    {
+        "not_a_person",
+        "not_an_approver",
+        "not_listed_any_more",
+        "not_the_requesting_user",
+        "editor_denied",
+        "other_environment",
+        "own_edit",
+        "own_request",
+        "scope_missing",
+    }
 )
 _OF_DECISIONS = {
     **dict.fromkeys(_NOT_ENTITLED, Exit.NOT_ENTITLED),
     "approval_expired": Exit.NOT_APPROVED,
     "key_retired": Exit.NOT_APPROVED,
+    "policy_changed": Exit.NOT_APPROVED,
+    "rule_not_here": Exit.NOT_APPROVED,
+    "vote_withdrawn": Exit.NOT_APPROVED,
     "not_approved": Exit.NOT_APPROVED,
     "other_digest": Exit.INVALID,
     "looked_in_the_future": Exit.INVALID,
@@ -76,6 +89,8 @@ _OF_REFUSALS = {
     "operation_of_another": Exit.DENIED,
     "not_your_run": Exit.DENIED,
     "approval_denied": Exit.NOT_APPROVED,
+    "approver_not_entitled": Exit.NOT_APPROVED,
+    "edited_by_person": Exit.NOT_APPROVED,
 }
 
 
@@ -93,11 +108,25 @@ _HINTS = {
     "key_retired": "The proposer has to ask again.",
     "looked_in_the_future": "Say when your look began: --looked-at now, or an earlier instant.",
     "moved_on": "placet effects show KEY says where it stands now.",
+    "asked_already": "placet approvals list shows it; decide that one, and this one as it stands.",
+    "edit_forbidden": "Approve it as it is, or deny it with a reason.",
+    "editor_denied": "Whoever edits a call needs leave for it, as if it were its own. Deny it with a reason instead.",
+    "nothing_changed": "Give the arguments as they should be, all of them.",
+    "own_edit": "Somebody else has to decide what you made of it.",
+    "no_vote": "placet approvals show ID says who has voted.",
+    "not_an_approver": "placet approvals show ID names who may decide it, as far as they are listed here.",
+    "not_listed_any_more": "An administrator lists you under [people] in placet.toml.",
     "not_a_person": "A person listed under [people] in placet.toml has to say it.",
     "not_the_requesting_user": "The user for whom the agent acts has to confirm it.",
     "other_environment": "Somebody who signs in to the environment of the call has to say it.",
     "other_digest": "Use the digest that placet approvals show ID prints.",
     "own_request": "Somebody other than the requester has to say it.",
+    "people_failed": "The list of people could not be read. Try again; if it stays so, look at who keeps it.",
+    "policy_changed": "The proposer has to ask again, under the policy of today.",
+    "policy_failed": "The policy could not answer. placet policy check says what is wrong with its file.",
+    "reason_missing": "Say why, with --reason TEXT.",
+    "rule_not_here": "Decide it where the policy file is that asked, or let the proposer ask again.",
+    "vote_withdrawn": "Others have to vote. To refuse it for good, deny it.",
     "scope_missing": "An administrator adds the scope to your table under [people] in placet.toml.",
     "stopped_with_more_leave": "Somebody with the scope ops.stop.all has to lift it.",
     "store_unavailable": "Nothing was committed. Try again; if it stays so, look at who holds the store's file.",
@@ -141,6 +170,10 @@ def exit_of_error(error: errors.PlacetError) -> Exit:
             return _OF_DECISIONS.get(error.code, Exit.FAILED)
         case errors.EffectUnknown() | errors.StoreInDoubt() | errors.OperationInProgress():
             return Exit.UNKNOWN
+        case _ if error.code == "answer_lost":  # of the client, which is loaded only where a server is asked
+            return Exit.UNKNOWN
+        case errors.SignInRefused():
+            return Exit.NOT_ENTITLED
         case errors.InvalidProposal() | errors.OperationConflict():
             return Exit.INVALID
         case errors.ApprovalRequired():

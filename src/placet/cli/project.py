@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
-from placet.errors import PlacetError, StoreNotWritable
+from placet.errors import PlacetError, PolicyFileError, StoreNotWritable
 from placet.model.principal import Principal
+from placet.rules.addresses import shown_word
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from placet.bootstrap.opening import Opening
     from placet.engine.gate import Gate
+    from placet.ports.policy import PolicyEngine
     from placet.rules.contracts import Tool
 
 Value = TypeVar("Value")
@@ -54,7 +59,7 @@ def load_tools(settings: Settings) -> tuple[Tool, ...]:
         )
     module_name, _, attribute = settings.tools.partition(":")
     if _PLACE_OF_TOOLS.fullmatch(settings.tools) is None:
-        raise ConfigProblem(f'tools = {settings.tools!r} is not of the form "module:ATTRIBUTE"')
+        raise ConfigProblem(f'tools = {shown_word(settings.tools)!r} is not of the form "module:ATTRIBUTE"')
     with _project_first(settings.folder), redirect_stdout(sys.stderr):
         return _imported(module_name, attribute, settings.folder)
 
@@ -176,6 +181,44 @@ def _no_file(settings: Settings) -> str:
     return "" if settings.file is not None else f"; there is no {FILE_NAME} in this folder or above it"
 
 
+class ListedPeople:
+    """The people of placet.toml as the file had them when it was read."""
+
+    def __init__(self, people: Iterable[Principal]) -> None:
+        self._people = {(person.tenant, person.subject): person for person in people}
+
+    async def person(self, tenant: str, subject: str) -> Principal | None:
+        return self._people.get((tenant, subject))
+
+    async def people(self, tenant: str) -> tuple[Principal, ...]:
+        return tuple(person for person in self._people.values() if person.tenant == tenant)
+
+
+# ---------------------------------------------------------------- policy
+
+
+def policy_of(settings: Settings) -> PolicyEngine:
+    """What decides in this project: the matrix, with the rules of the policy file if one is named.
+
+    Raises:
+        PolicyFileError: one is named, and cannot be used.
+    """
+    from placet.bootstrap.policies import read_policy
+    from placet.rules.policy import Matrix
+
+    return Matrix() if settings.policy is None else read_policy(settings.policy)
+
+
+def policy_or_none(settings: Settings) -> PolicyEngine:
+    """The same; where the file cannot be used, one that says no to everything. Stopping and looking need no policy."""
+    from placet.bootstrap.policies import NoPolicy
+
+    try:
+        return policy_of(settings)
+    except PolicyFileError:
+        return NoPolicy()
+
+
 # ---------------------------------------------------------------- store
 
 
@@ -206,17 +249,28 @@ def _is_file_there(store: Path) -> bool:
     raise StoreNotWritable(f"The store cannot be looked at: {store}")
 
 
-@asynccontextmanager
-async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
-    """The gate over the project's existing store. It looks after nothing by itself."""
+def project_opening(
+    settings: Settings, tools: Collection[Tool], *, metrics: CollectorRegistry | None = None
+) -> Opening:
+    """The gate over the project's existing store, to be entered. It looks after nothing by itself."""
     from placet.bootstrap.opening import Recovery, open_gate
     from placet.engine.settings import GateSettings
 
     store = require_store(settings)
+    policy = None if settings.policy is None else policy_of(settings) if tools else policy_or_none(settings)
     kept = GateSettings(
         retention_seconds=settings.retention.seconds, audit_retention_seconds=settings.retention.audit_seconds
     )
-    opening = open_gate(tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL, settings=kept)
+    return open_gate(
+        tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL, settings=kept,
+        policy=policy, people=ListedPeople(settings.people.values()), metrics=metrics,
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
+    """The gate over the project's existing store, open."""
+    opening = project_opening(settings, tools)
     with redirect_stdout(sys.stderr):  # a handler's print is no data
         async with opening as gate:
             yield gate

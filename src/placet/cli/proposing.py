@@ -63,6 +63,19 @@ def read_proposals(said: str, tools: Iterable[Tool]) -> Batch:
     return Batch(proposals=list(found.values()), unsound_lines=unsound)
 
 
+def text_of(arguments: str | bytes) -> str:
+    """Arguments as a server is sent them.
+
+    Raises:
+        UsageProblem: they are no text.
+    """
+    try:
+        return arguments if isinstance(arguments, str) else arguments.decode()
+    except UnicodeDecodeError:
+        pass
+    raise UsageProblem("--args is not UTF-8")
+
+
 def _proposal(line: bytes, wide: set[tuple[str, ...]]) -> object:
     try:
         proposal: dict[str, Any] = decode_object(line, limits=_LINE_LIMITS, wide=wide)

@@ -63,6 +63,10 @@ def summary(seen: Seen) -> dict[str, Any]:
         "on_behalf_of": view.on_behalf_of,
         "run_id": view.run_id,
         "reasons": list(view.reasons),
+        "requirement": view.requirement,
+        "rule": view.rule,
+        "votes": len(view.votes),
+        "votes_needed": view.votes_needed,
         "asked_at": instant_data(view.asked_at),
         "decide_by": instant_data(view.decide_by),
         "seconds_left": seconds_left(seen),
@@ -85,4 +89,13 @@ def details(seen: Seen) -> dict[str, Any]:
         "decided_at": instant_data(view.decided_at),
         "expires_at": instant_data(view.expires_at),
         "words": view.words,
+        "voters": [
+            {"voter": each.voter, "voted_at": instant_data(each.voted_at), "words": each.words} for each in view.votes
+        ],
+        "own_vote": view.own_vote,
+        "who_may": list(view.who_may),
+        "needs_reason": list(view.needs_reason),
+        "edited_by": view.edited_by,
+        "edited_from": view.edited_from,
+        "may_edit": view.may_edit,
     }

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from placet.cli.remote import Server, server_of
 from placet.cli.screen import Form, Screen
 from placet.cli.settings import Settings, read_settings
 from placet.cli.table import COMMANDS, Exit, exit_code_help
@@ -23,6 +24,13 @@ _AsLines = Annotated[bool, typer.Option("--jsonl", help="Write one JSON document
 _Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="The project file.")]
 _Store = Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store, or a postgresql:// address.")]
 _Key = Annotated[str | None, typer.Option("--key", metavar="FILE", help="The store's key file; a database needs it.")]
+_Policy = Annotated[str | None, typer.Option("--policy", metavar="FILE", help="The policy file.")]
+_Server = Annotated[
+    str | None, typer.Option("--server", metavar="URL", help="Ask this server; nothing of the project here is read.")
+]
+_TokenFile = Annotated[
+    str | None, typer.Option("--token-file", metavar="FILE", help="What to sign in to the server with, of mode 0600.")
+]
 _NoColor = Annotated[bool, typer.Option("--no-color", help="No colour, like NO_COLOR=1.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", help="Only data and errors.")]
 _Local = Annotated[bool, typer.Option("--local", help="Times in this machine's zone instead of UTC.")]
@@ -42,14 +50,27 @@ class Session:
         config_file: str | None,
         store_file: str | None,
         key_file: str | None,
+        policy_file: str | None = None,
         no_color: bool,
         quiet: bool,
         local: bool,
         as_lines: bool = False,
+        server_url: str | None = None,
+        token_file: str | None = None,
     ) -> None:
         form = Form.LINES if as_lines else Form.JSON if as_json else Form.TEXT
         self.screen = Screen(form=form, is_quiet=quiet, no_color=no_color, is_local=local)
-        self.said = {"config": config_file, "store": store_file, "key": key_file}
+        self._server = (server_url, token_file)
+        self.said = {"config": config_file, "store": store_file, "key": key_file, "policy": policy_file}
+
+    @cached_property
+    def server(self) -> Server | None:
+        """The server that is asked instead of the project here, where one is named.
+
+        Raises:
+            UsageProblem: half of it is named.
+        """
+        return server_of(*self._server)
 
     @cached_property
     def settings(self) -> Settings:
@@ -61,10 +82,14 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "config_file": (_Config, None),
     "store_file": (_Store, None),
     "key_file": (_Key, None),
+    "policy_file": (_Policy, None),
     "no_color": (_NoColor, False),
     "quiet": (_Quiet, False),
     "local": (_Local, False),
 }
+
+
+_SERVED: dict[str, tuple[Any, Any]] = {"server_url": (_Server, None), "token_file": (_TokenFile, None)}
 
 
 def with_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:
@@ -75,6 +100,11 @@ def with_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable
 def with_list_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:
     """The same for a command that lists, which also writes JSON Lines."""
     return _extended(command, {"as_lines": (_AsLines, False), **_COMMON})
+
+
+def with_served_list_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:
+    """The same for a command that may ask a server instead."""
+    return _extended(command, {"as_lines": (_AsLines, False), **_COMMON, **_SERVED})
 
 
 def _extended(

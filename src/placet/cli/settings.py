@@ -1,4 +1,4 @@
-"""Where store, key, tools and people are: flag > environment > placet.toml > default.
+"""Where store, key, policy, tools and people are: flag > environment > placet.toml > default.
 
 There is no file per user: whoever can write the file that lists people can list themselves, and which store and tools
 are meant must not depend on who asks.
@@ -17,20 +17,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from placet.cli.admission import admission_of
 from placet.cli.ages import age_seconds
 from placet.cli.failing import ConfigProblem
+from placet.cli.notifying import announcements_of
 from placet.errors import ConfigurationError, MisuseError
+from placet.model.admission import Admission
+from placet.model.destinations import Announcements
 from placet.model.principal import Principal
 from placet.model.retention import Retention, is_retention
-from placet.rules.addresses import names_database, refuse_other_url
+from placet.rules.addresses import may_be_address, names_database, refuse_other_url, shown_word
 
 FILE_NAME = "placet.toml"
 DEFAULT_STORE = "placet.db"
 _LARGEST_FILE = 1_000_000
 
-_SECTIONS = ("placet", "agent", "people", "retention")
+_SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify")
 _MEMBERS = {
-    "placet": ("store", "key", "tools"),
+    "placet": ("store", "key", "tools", "policy", "console_url"),
     "agent": ("subject", "tenant", "roles", "scopes"),
     "people": ("tenant", "roles", "scopes"),
     "retention": ("operations", "audit"),
@@ -47,7 +51,12 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-VARIABLES = {"config": "PLACET_CONFIG", "store": "PLACET_STORE", "key": "PLACET_KEY"}
+VARIABLES = {
+    "config": "PLACET_CONFIG",
+    "store": "PLACET_STORE",
+    "key": "PLACET_KEY",
+    "policy": "PLACET_POLICY",
+}
 """The setting and its environment variable. An empty one says nothing."""
 _OTHER_VARIABLES = ("PLACET_DEBUG",)
 
@@ -61,8 +70,11 @@ class Settings:
         folder: where its relative paths and its tools module are looked for.
         store: a path, or as text the URL of a PostgreSQL database.
         key: None leaves it to `<store>.key`.
+        policy: the file that says what an ask needs; None where none is named.
         people: who may decide, by their user name.
         retention: how long finished things are kept; for ever where the file says nothing.
+        admission: who is let in at the front doors, and how often.
+        announcements: where what happens is announced.
         origins: who said each of them, by the name of the setting.
     """
 
@@ -70,10 +82,13 @@ class Settings:
     folder: Path
     store: str | Path
     key: Path | None
+    policy: Path | None = None
     tools: str | None = None
     agent: Principal | None = None
     people: dict[str, Principal] = field(default_factory=dict)
     retention: Retention = field(default_factory=Retention)
+    admission: Admission = field(default_factory=Admission)
+    announcements: Announcements = field(default_factory=Announcements)
     origins: dict[str, Origin] = field(default_factory=dict)
 
     @property
@@ -93,7 +108,7 @@ class Settings:
         )
 
 
-def read_settings(*, config: str | None, store: str | None, key: str | None) -> Settings:
+def read_settings(*, config: str | None, store: str | None, key: str | None, policy: str | None = None) -> Settings:
     """Flags, as given or None, over the environment, over the project file, over the defaults.
 
     Raises:
@@ -104,29 +119,36 @@ def read_settings(*, config: str | None, store: str | None, key: str | None) -> 
     folder = file.parent if file is not None else Path.cwd()
     document = _read(file) if file is not None else {}
     placet = _table(document, "placet", file)
-    own_store, own_key = (_text(placet, name, "placet", file) for name in ("store", "key"))
+    own_store, own_key, own_policy = (_text(placet, name, "placet", file) for name in ("store", "key", "policy"))
     said_store, store_origin = _said(store, "store", own_store)
     said_key, key_origin = _said(key, "key", own_key)
-    tools = _text(placet, "tools", "placet", file)
+    said_policy, policy_origin = _said(policy, "policy", own_policy)
+    tools, console_url = _text(placet, "tools", "placet", file), _text(placet, "console_url", "placet", file)
     agent, people = _agent(document, file), _people(document, file)
     origins = {
         "config": config_origin,
         "store": store_origin,
         "key": key_origin,
+        "policy": policy_origin,
         "tools": Origin.FILE if tools is not None else Origin.DEFAULT,
         "agent": Origin.FILE if agent is not None else Origin.DEFAULT,
         "people": Origin.FILE if people else Origin.DEFAULT,
         "retention": Origin.FILE if document.get("retention") else Origin.DEFAULT,
+        "sign_in": Origin.FILE if document.get("sign_in") else Origin.DEFAULT,
+        "notify": Origin.FILE if document.get("notify") else Origin.DEFAULT,
     }
     return Settings(
         file=file,
         folder=folder,
         store=_store(said_store, own_store or DEFAULT_STORE, folder),
-        key=_path(said_key, own_key, folder) if said_key or own_key else None,
+        key=_file("key", said_key, own_key, folder),
+        policy=_file("policy", said_policy, own_policy, folder),
         tools=tools,
         agent=agent,
         people=people,
         retention=_retention(document, file),
+        admission=admission_of(document.get("sign_in"), file=file, folder=folder),
+        announcements=announcements_of(document.get("notify"), console_url, file=file, folder=folder),
         origins=origins,
     )
 
@@ -152,6 +174,7 @@ def _said(flag: str | None, name: str, own: str | None) -> tuple[str | None, Ori
 
 def _project_file(said: str | None) -> Path | None:
     if said is not None:
+        _refuse_address("config", said)
         path = Path(said).absolute()
         if not path.is_file():
             raise ConfigProblem(f"There is no project file at {path}", code="config_missing", hint="placet init")
@@ -206,7 +229,7 @@ def _people(document: dict[str, Any], file: Path | None) -> dict[str, Principal]
 
 
 def _person(name: str, table: dict[str, Any], file: Path | None) -> Principal:
-    section = f"people.{name}"
+    section = f"people.{shown_word(name)}"
     _refuse_unknown(table, _MEMBERS["people"], section, file)
     tenant = _required(table, "tenant", section, file)
     roles, scopes = _texts(table, "roles", section, file), _texts(table, "scopes", section, file)
@@ -250,7 +273,7 @@ def _refuse_unknown(table: dict[str, Any], known: tuple[str, ...], section: str,
             where = f"[{section}]" if section else "the top level"
             nearest = get_close_matches(name, known, n=1, cutoff=0.5)
             meant = f"Did you mean {nearest[0]!r}?" if nearest else f"Known there: {', '.join(known)}."
-            raise ConfigProblem(f"{file} has an unknown member {name!r} at {where}", hint=meant)
+            raise ConfigProblem(f"{file} has an unknown member {shown_word(name)!r} at {where}", hint=meant)
 
 
 def _text(table: dict[str, Any], name: str, section: str, file: Path | None) -> str | None:
@@ -290,6 +313,26 @@ def _store(said: str | None, own: str | None, folder: Path) -> str | Path:
     else:
         return _path(said, own, folder)
     raise problem
+
+
+def _file(name: str, said: str | None, own: str | None, folder: Path) -> Path | None:
+    """
+    Raises:
+        ConfigProblem: an address stands where a path belongs.
+    """
+    where = said or own
+    if not where:
+        return None
+    _refuse_address(name, where)
+    return _path(said, own, folder)
+
+
+def _refuse_address(name: str, where: str) -> None:
+    if may_be_address(where):
+        raise ConfigProblem(
+            f"What is given as {name} looks like an address, and is the path of a file.",
+            hint="Name the file. A database is named by --store, PLACET_STORE, or store in placet.toml.",
+        )
 
 
 def _path(said: str | None, own: str | None, folder: Path) -> Path:

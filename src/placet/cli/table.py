@@ -63,7 +63,7 @@ class Entry(NamedTuple):  # a dataclass would cost a tenth of the time that help
 
 
 def _entry(name: str, does: str, **verbs: str) -> Entry:
-    return Entry(name=name, does=does, module=f"placet.cli.commands.{name}", verbs=verbs)
+    return Entry(name=name, does=does, module=f"placet.cli.commands.{name.replace('-', '_')}", verbs=verbs)
 
 
 COMMANDS: dict[str, Entry] = {
@@ -85,9 +85,17 @@ COMMANDS: dict[str, Entry] = {
             list="List approvals of your tenant.",
             show="Show exactly what will run.",
             watch="Follow what waits, until you stop it. Nothing is decided here.",
-            approve="Sign that exactly this call may run, once. Nothing runs now.",
+            approve="Sign that exactly this call may run, once, or give your vote to it. Nothing runs now.",
             deny="Refuse the call; the reason goes back to the proposer.",
+            edit="Make another question of it, with other arguments. Somebody else has to approve that one.",
             withdraw="Take back a question, or an approval that was not used yet.",
+            **{"withdraw-vote": "Take back your vote, while other people's are waited for."},
+        ),
+        _entry(
+            "policy",
+            "The policy file: what an ask needs, and who may give it.",
+            check="Say all that is wrong with the policy file.",
+            explain="Say what policy answers to a call, why, and who may approve it. Nothing runs.",
         ),
         _entry(
             "effects",
@@ -98,7 +106,16 @@ COMMANDS: dict[str, Entry] = {
         ),
         _entry("stop", "Halt a tool, a tenant, a run or everything, or show what is halted."),
         _entry("resume", "Lift a stop."),
+        _entry("serve", "Let the network in: the HTTP API of this project, until it is told to end."),
         _entry("worker", "Look after what was left behind: recover, probe, expire. Runs until it is told to end."),
+        _entry(
+            "notifications",
+            "Where what happens is announced. `placet worker` sends it.",
+            list="List the destinations, and what waits for each.",
+            dead="List messages that were given up.",
+            retry="Send a destination what was given up, and open it if it is closed.",
+            test="Send a destination a message that says it is a test.",
+        ),
         _entry(
             "audit",
             "Who did what, unaltered.",
@@ -127,6 +144,14 @@ COMMANDS: dict[str, Entry] = {
             rotate="Make a new key sign from now on; the old ones still verify.",
             retire="Destroy an old key; what it signed is worth nothing any more, its audit stays verifiable.",
         ),
+        _entry(
+            "api-keys",
+            "The keys that agents show at the front doors of your tenant.",
+            create="Make a key for an agent. Its text is shown once.",
+            list="List the keys, and when each was last used.",
+            rotate="Make a new key for the same agent; the old one goes on for a while.",
+            revoke="End a key now, everywhere.",
+        ),
         _entry("config", "What the settings are, and who said so.", show="Show each setting."),
         _entry("doctor", "Is this deployment safe to start? Looks, and changes nothing."),
         _entry("verify", "Every guarantee, tried against this project's own tools and policy."),
@@ -150,9 +175,10 @@ Usage: placet COMMAND [ARGS]...
 
 """
 _CONFIGURATION = """\
-Configuration, the first that says so: a flag (--config, --store, --key), the environment (PLACET_CONFIG,
-PLACET_STORE, PLACET_KEY), placet.toml in this folder or above, the default. Who you are is your user id's name in the
-system's password database; placet.toml lists who may decide. Whoever can read the key file can sign: guard it.
+Configuration, the first that says so: a flag (--config, --store, --key, --policy), the environment (PLACET_CONFIG,
+PLACET_STORE, PLACET_KEY, PLACET_POLICY), placet.toml in this folder or above, the default. Who you are is your user
+id's name in the system's password database; placet.toml lists who may decide. Whoever can read the key file can sign:
+guard it.
 
 PLACET_DEBUG=1 shows where an unexpected error happened. NO_COLOR=1 and --no-color switch colour off.
 """

@@ -10,20 +10,22 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from placet.engine.chronicle import Chronicle
-from placet.errors import KeyMaterialError
-from placet.model.approval import Approval, ApprovalState, Mac, Question
+from placet.engine.editing import arguments_of
+from placet.engine.entitling import UNCERTAIN, Decided, Entitling
+from placet.engine.verifying import question_binding, verify, verify_quorum
+from placet.model.approval import Approval, ApprovalState, Question
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
-from placet.model.decision import Ask
+from placet.model.decision import Ask, RequirementKind
 from placet.model.identifiers import ApprovalId
+from placet.model.json import JsonObject
 from placet.model.ledger import NotYourRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
 from placet.ports.clock import IdSource
-from placet.ports.keys import KeyPurpose, Keys, KeyState
+from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
 from placet.rules import operations
 from placet.rules.approvals import Misfit
-from placet.rules.canonical import canonical_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +51,27 @@ class Suspect:
     misfit: Misfit
 
 
-Finding = Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Stopped | ToolClosed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedByPerson:
+    """A person made another question of exactly this; `arguments` are what that one is about."""
+
+    approval: Approval
+    arguments: JsonObject
+
+
+Finding = EditedByPerson | Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Stopped | ToolClosed
+
+
+_STANDING = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.SPENT})
+_MOST_EDITS = 8
+"""Edits of edits that are followed; whoever asks after more is asked about anew."""
 
 
 class Approver:
     """The approvals of one store, as the gate needs them."""
 
-    def __init__(self, *, store: Store, keys: Keys, chronicle: Chronicle, ids: IdSource) -> None:
+    def __init__(self, *, store: Store, keys: Keys, chronicle: Chronicle, ids: IdSource, entitling: Entitling) -> None:
+        self._entitling = entitling
         self._store = store
         self._keys = keys
         self._chronicle = chronicle
@@ -82,7 +98,7 @@ class Approver:
         denied: Approval | None = None
         mine = self._same(call, ask)
         for approval in await self._store.same_ask(replace(mine, policy_version=None, operation_key=None)):
-            altered = verify(approval, self._keys)
+            altered = await self._altered(approval)
             if altered is Misfit.KEY_RETIRED:
                 await self._void(approval, call)
                 continue
@@ -114,7 +130,96 @@ class Approver:
             await self._withdraw(approval, "no_longer_fits")  # another contract or dispatch; ask anew
         if denied is not None:
             return RefusedBefore(approval=denied)
+        if (edited := await self._edited(call, ask)) is not None:
+            return edited
         return await self._ask(call, ask, step, dispatch_number=dispatch_number)
+
+    async def refusal_of_givers(self, approval: Approval, *, deadline: float) -> str | None:
+        """Why the approval is not spent although it fits: somebody who gave it may not any more. None if all may.
+
+        It is revoked then, so that the next ask is a new question; where nobody could tell, it stays as it is.
+        """
+        givers = await self._givers(approval)
+        if isinstance(givers, Misfit):  # somebody altered the votes since they were verified
+            facts = self._chronicle.of_question(approval.question)
+            alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=givers.value, model_suggested=False)
+            await self._store.record((alarm,))
+            return givers.value
+        for decided in givers:
+            code = await self._entitling.why_not_any_more(approval.question, decided, deadline=deadline)
+            if code is not None:
+                await self._refuse_giver(approval, decided, code)
+                return code
+        return None
+
+    async def who_may_approve(self, call: Call, ask: Ask) -> tuple[str, ...]:
+        """Everybody listed who may answer the question that this call would be. Nothing is asked."""
+        return await self._entitling.who_may(await self._question(call, ask, dispatch_number=0))
+
+    async def _givers(self, approval: Approval) -> list[Decided] | Misfit:
+        """Everybody whose leave the approval rests on, with what was signed about it."""
+        question, answer = approval.question, approval.answer
+        if question.requirement is RequirementKind.QUORUM:
+            votes = await self._store.votes(question.tenant, question.approval_id)
+            counted = rules.standing_votes(votes)
+            misfit = verify_quorum(approval, votes, self._keys)
+            return misfit or [Decided(subject=each.vote.voter, leave=each.vote.leave) for each in counted]
+        return [] if answer is None else [Decided(subject=answer.decided_by, leave=answer.leave)]
+
+    async def _refuse_giver(self, approval: Approval, decided: Decided, code: str) -> None:
+        facts = self._chronicle.of_question(approval.question)
+        refused = self._chronicle.event(
+            EventKind.DECISION_REFUSED, facts, detail=code, decided_by=decided.subject, model_suggested=False
+        )
+        if code in UNCERTAIN:
+            await self._store.record((refused,))
+            return
+        revoked = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=code, model_suggested=False)
+        await self._store.retire(approval, ApprovalState.REVOKED, events=(refused, revoked))
+
+    async def _altered(self, approval: Approval) -> Misfit | None:
+        """What of the row, and of the votes that made it, does not hold."""
+        question = approval.question
+        altered = verify(approval, self._keys)
+        is_quorum = question.requirement is RequirementKind.QUORUM and approval.state is ApprovalState.APPROVED
+        if altered is not None or not is_quorum:
+            return altered
+        votes = await self._store.votes(question.tenant, question.approval_id)
+        return verify_quorum(approval, votes, self._keys)
+
+    async def _edited(self, call: Call, ask: Ask) -> EditedByPerson | None:
+        """What people have made of this very call, if that waits, may be spent, or was; edits of edits are followed."""
+        wish = self._same(call, ask)
+        for _ in range(_MOST_EDITS):
+            found = await self._sound_edit(wish)
+            if found is None:
+                return None
+            question = found.question
+            if found.state is not ApprovalState.WITHDRAWN:
+                is_over = rules.is_overdue(found, now=await self._store.now())
+                is_of_today = question.policy_version == ask.policy_version or found.state is ApprovalState.SPENT
+                arguments = arguments_of(question, self._keys, call.contract)
+                if found.state not in _STANDING or is_over or not is_of_today or arguments is None:
+                    return None
+                return EditedByPerson(approval=found, arguments=arguments)
+            wish = replace(wish, argument_digest=question.argument_digest)
+        return None
+
+    async def _sound_edit(self, wish: SameAsk) -> Approval | None:
+        """The newest question that was made of this one and says so under its MAC."""
+        for approval in await self._store.edits(wish):
+            question = approval.question
+            is_of_wish = (question.tenant, question.subject, question.run_id, question.tool) == (
+                wish.tenant,
+                wish.subject,
+                wish.run_id,
+                wish.tool,
+            )
+            mark = question.edited
+            is_of_it = is_of_wish and mark is not None and mark.from_digest == wish.argument_digest
+            if is_of_it and verify(approval, self._keys) is None:
+                return approval
+        return None
 
     async def _ask(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
         question = await self._question(call, ask, dispatch_number=dispatch_number)
@@ -158,6 +263,7 @@ class Approver:
             policy_version=ask.policy_version,
             reasons=ask.reasons,
             requirement=ask.requirement.kind,
+            terms=ask.requirement.terms,
             lifetime_seconds=ask.requirement.lifetime_seconds,
             asked_at=now,
             decide_by=now + timedelta(seconds=ask.requirement.decide_within_seconds),
@@ -209,43 +315,3 @@ async def expire(approval: Approval, store: Store, chronicle: Chronicle) -> Appr
     facts = chronicle.of_question(approval.question)
     event = chronicle.event(EventKind.APPROVAL_EXPIRED, facts, model_suggested=False)
     return await store.retire(approval, ApprovalState.EXPIRED, events=(event,))
-
-
-def verify(approval: Approval, keys: Keys) -> Misfit | None:
-    """What in the row was altered; None if question, answer and stored arguments are as they were written."""
-    question, answer, signature = approval.question, approval.answer, approval.signature
-    if not keys.is_authentic(KeyPurpose.APPROVAL, rules.question_form(question), approval.question_mac):
-        return _inauthentic(Misfit.QUESTION_FORGED, approval.question_mac, keys)
-    needs_answer = approval.state not in (ApprovalState.PENDING, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN)
-    if needs_answer and (answer is None or signature is None):
-        return Misfit.SIGNATURE_MISSING
-    if answer is not None and (
-        signature is None or not keys.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(question, answer), signature)
-    ):
-        return _inauthentic(Misfit.SIGNATURE_FORGED, signature, keys)
-    if not rules.state_fits(approval):
-        return Misfit.STATE_FORGED
-    return None if stored_arguments(question, keys) is not None else Misfit.ARGUMENTS_FORGED
-
-
-def _inauthentic(misfit: Misfit, mac: Mac | None, keys: Keys) -> Misfit:
-    """Under a retired key nothing authorises any more; it is no sign that somebody altered a row."""
-    is_named = type(mac) is Mac and type(mac.key_id) is str  # what a row holds may be anything
-    is_retired = is_named and mac is not None and keys.state_of(mac.key_id) is KeyState.RETIRED
-    return Misfit.KEY_RETIRED if is_retired else misfit
-
-
-def stored_arguments(question: Question, keys: Keys) -> bytes | None:
-    """The canonical arguments of a question, if they are the ones its digest names."""
-    try:
-        canonical = keys.unseal(
-            question.sealed_arguments, bound_to=question_binding(question.tenant, question.approval_id)
-        )
-    except KeyMaterialError:
-        return None
-    return canonical if operations.argument_digest(question.tool, canonical) == question.argument_digest else None
-
-
-def question_binding(tenant: str, approval_id: str) -> bytes:
-    """What a question's sealed arguments are bound to: moved to another row they do not open."""
-    return canonical_bytes([1, "question", tenant, approval_id])

@@ -252,9 +252,11 @@ class Chronicle:
         """The completed event of a read whose own process was lost, from the body of its started event."""
         try:
             body = json.loads(started)
-            facts = {name: body[name] for name in _KEPT if name in body}
-        except (ValueError, TypeError, AttributeError):
+        except ValueError:
             return None
+        if type(body) is not dict:
+            return None
+        facts = {name: body[name] for name in _KEPT if name in body}
         return self.event(
             EventKind.COMPLETED,
             facts,

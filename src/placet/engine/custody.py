@@ -25,6 +25,7 @@ class Loss(StrEnum):
     APPROVALS = "approvals"
     ARGUMENTS = "arguments"
     RESULTS = "results"
+    API_KEYS = "api_keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class KeyRecord:
             Loss.APPROVALS: self.use.approvals,
             Loss.ARGUMENTS: self.use.arguments,
             Loss.RESULTS: self.use.results,
+            Loss.API_KEYS: self.use.api_keys,
         }
         return {loss: count for loss, count in counts.items() if count} if self.fact.state is KeyState.OLD else {}
 

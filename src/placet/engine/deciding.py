@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
 
 from placet.engine.session import Session
+from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import Contract
 from placet.model.decision import Decision, Deny
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
-from placet.model.principal import Principal
+from placet.model.principal import Principal, is_identity
 from placet.ports.clock import Clock
 from placet.ports.policy import PolicyEngine
 from placet.ports.waiting import foreign, owes_cancellation, takes_owed_cancellation
 from placet.rules import policy as policy_rules
+
+LONGEST_DECIDING_SECONDS = 30.0
+"""How long a policy that names no time of its own may think about who may decide."""
 
 
 class Decider:
@@ -24,6 +30,15 @@ class Decider:
         self._policy = policy
         self._clock = clock
         self._asking: set[asyncio.Future[object]] = set()
+
+    @property
+    def policy_version(self) -> PolicyVersion | None:
+        """The policy in force; None where it does not say so in text."""
+        try:
+            version: object = self._policy.version
+        except BaseException:  # foreign code, which is not waited for here
+            return None
+        return PolicyVersion(version) if is_identity(version) and type(version) is str else None
 
     def may_see(self, contract: Contract, principal: Principal) -> bool:
         """Whether the tool is listed for the principal. Seeing is not yet being allowed."""
@@ -54,7 +69,28 @@ class Decider:
         except BaseException:  # of a requirement that is none of ours; nothing is waited for here
             return None
 
+    async def why_not_entitled(self, question: Question, person: Principal, *, deadline: float = inf) -> str | None:
+        """Why policy does not let the person decide the question, in a fixed word; None if it does."""
+        if type(self._policy) is policy_rules.Matrix:
+            answer = await self._entitlement(self._policy, question, person)
+        else:
+            patience = min(LONGEST_DECIDING_SECONDS, deadline - self._clock.monotonic())
+            asking = self._answered(lambda: self._policy.may_decide(question, person), patience)
+            answer = await foreign(asking, timeout_seconds=None)
+        return None if policy_rules.is_entitled(answer) else policy_rules.refusal_code(answer)
+
+    async def _entitlement(self, table: policy_rules.Matrix, question: Question, person: Principal) -> object:
+        if owes_cancellation() and await takes_owed_cancellation():
+            return None
+        try:
+            return table.entitlement(question, person)
+        except BaseException:  # of rules that are none of ours
+            return None
+
     async def _answer(self, call: Call, patience: float) -> object:
+        return await self._answered(lambda: self._policy.decide(call), patience)
+
+    async def _answered(self, question: Callable[[], Awaitable[object]], patience: float) -> object:
         """What the policy says, as one piece of foreign code: its budget, its call and its waiting.
 
         It is asked in a task of its own, so that one which does not end when it is cancelled can be left behind.
@@ -63,7 +99,7 @@ class Decider:
         if seconds is not None and not is_seconds(seconds):
             return None
         budget = patience if seconds is None else min(seconds, patience)
-        asking = asyncio.ensure_future(_said(self._policy, call))
+        asking = asyncio.ensure_future(_said(question))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -74,9 +110,9 @@ class Decider:
         return asking.result() if asking.done() and not asking.cancelled() else None
 
 
-async def _said(policy: PolicyEngine, call: Call) -> object:
+async def _said(question: Callable[[], Awaitable[object]]) -> object:
     """What the policy says, or None for whatever it raises; in a task of its own, so nothing may leave it."""
     try:
-        return await policy.decide(call)
+        return await question()
     except BaseException:
         return None

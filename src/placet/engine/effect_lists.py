@@ -5,14 +5,21 @@ Everybody sees its own; all of its tenant's, with `effects.read` or `effects.rec
 
 from __future__ import annotations
 
+from placet.engine.effect_views import EffectView, effect_view
+from placet.engine.pages import MOST_IN_A_PAGE, read_page
 from placet.engine.registry import Registry
 from placet.engine.settings import GateSettings
-from placet.errors import MisuseError
+from placet.errors import MisuseError, NotFound
 from placet.model.effect import BrokenEffect, Effect, EffectState
 from placet.model.exact import MOST_LISTED, is_limit, members_of
-from placet.model.principal import Principal, is_principal
+from placet.model.identifiers import OperationKey
+from placet.model.listing import Mark, Page
+from placet.model.principal import Principal, is_principal, subjects_of
 from placet.ports.store import Store
 from placet.ports.waiting import paying
+from placet.rules.decoding import LONE_SURROGATE
+from placet.rules.lifecycle import quiet_end
+from placet.rules.listing import mark_of_effect
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 from placet.rules.unknowns import WaitingEffect, waiting_effect
 
@@ -65,6 +72,57 @@ class EffectLists:
         return await self._store.broken_effects(tenant=by.tenant, subject=_whose(by), limit=limit)
 
     @paying
+    async def page(
+        self,
+        *,
+        by: Principal,
+        states: tuple[EffectState, ...] = tuple(EffectState),
+        limit: int = 100,
+        after: Mark | None = None,
+    ) -> Page[EffectView]:
+        """What `effects` lists, a page of at most 1,000 at a time; rows that cannot be read are left out.
+
+        Raises:
+            MisuseError: `by` is not a principal, or an argument is not of its kind.
+        """
+        require_principal(by)
+        wanted = members_of(EffectState, states)
+        if wanted is None or not is_limit(limit) or limit > MOST_IN_A_PAGE:
+            raise MisuseError(f"states= is a tuple of EffectState, limit= a whole number from 1 to {MOST_IN_A_PAGE}.")
+
+        async def fetch(mark: Mark | None, count: int) -> tuple[Effect | BrokenEffect, ...]:
+            whose = _whose(by)
+            return await self._store.effects_after(by.tenant, mark, states=wanted, limit=count, subject=whose)
+
+        return await read_page(
+            fetch,
+            mark_of=lambda row: mark_of_effect(row) if isinstance(row, Effect) else None,
+            shown=lambda row: self._view(row) if isinstance(row, Effect) else None,
+            after=after,
+            limit=limit,
+        )
+
+    @paying
+    async def show(self, operation_key: str, *, by: Principal) -> EffectView:
+        """One effect, if `effects` would list it.
+
+        Raises:
+            NotFound: there is none, or it is not this principal's to see.
+            MisuseError: `by` is not a principal.
+        """
+        return self._view(await self.visible(operation_key, by=by))
+
+    async def visible(self, operation_key: str, *, by: Principal) -> Effect:
+        """The row behind `show`, for whoever goes on with it. Raises what `show` raises."""
+        require_principal(by)
+        is_key = type(operation_key) is str and LONE_SURROGATE.search(operation_key) is None
+        effect = await self._store.effect(by.tenant, OperationKey(operation_key)) if is_key else None
+        whose = _whose(by)
+        if effect is None or (whose is not None and whose not in subjects_of(effect.subject)):
+            raise NotFound("There is no such effect in your tenant.")
+        return effect
+
+    @paying
     async def waiting(self, *, by: Principal, limit: int = 100) -> tuple[WaitingEffect, ...]:
         """The queue for people: unknown effects that `effects` would list, the longest unknown first, and why.
 
@@ -89,6 +147,10 @@ class EffectLists:
         )
 
     # ------------------------------------------------------------ within
+
+    def _view(self, effect: Effect) -> EffectView:
+        end = quiet_end(effect, pause_seconds=self._settings.pause_seconds)
+        return effect_view(effect, quiet_end=end if effect.state is EffectState.UNKNOWN else None)
 
     async def _longest_unknown(self, by: Principal, limit: int) -> list[Effect]:
         """As many as were asked for, if there are, past rows that cannot be read; not past more than are ever listed.

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from itertools import groupby, takewhile
 from typing import Generic, TypeVar
 
-from placet.engine.approving import verify
 from placet.engine.chronicle import NOBODY, Chronicle
+from placet.engine.verifying import verify
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainHead, ChainTombstone, EventKind

@@ -12,13 +12,16 @@ from math import inf
 
 from placet.engine import replies
 from placet.engine.auditing import verify_store
+from placet.engine.auditor import Auditor
 from placet.engine.chronicle import Chronicle
+from placet.engine.cursors import Cursors
 from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.drain import Drain, DrainReport
 from placet.engine.faults import told
 from placet.engine.path import CallPath
 from placet.engine.purging import Purger
+from placet.engine.questions import Questions
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
@@ -29,7 +32,7 @@ from placet.engine.switch import Switch
 from placet.errors import InvalidProposal, MisuseError, ProtocolRejected
 from placet.model.audit import ChainHead, EventKind
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
-from placet.model.decision import Decision, Deny
+from placet.model.decision import Ask, Decision, Deny
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion, RequestId, RunId
 from placet.model.outcome import NotRun, Outcome, Refused
@@ -53,6 +56,9 @@ class Gate:
         reconciler: where unknown effects are settled.
         switch: where people stop a tool, a tenant, a run or everything, and resume it.
         purger: where what is old is forgotten, and held against that.
+        questions: where those who asked look what became of it.
+        auditor: where the audit is read by those who may.
+        cursors: where lists that are read a page at a time go on.
     """
 
     def __init__(
@@ -69,6 +75,9 @@ class Gate:
         reconciler: Reconciler,
         switch: Switch,
         purger: Purger,
+        questions: Questions,
+        auditor: Auditor,
+        cursors: Cursors,
         drain: Drain,
         clock: Clock,
         ids: IdSource,
@@ -90,6 +99,9 @@ class Gate:
         self.reconciler = reconciler
         self.switch = switch
         self.purger = purger
+        self.questions = questions
+        self.auditor = auditor
+        self.cursors = cursors
         self._drain = drain
 
     async def announce(self) -> None:
@@ -200,6 +212,17 @@ class Gate:
             return replies.refused("boundary_unavailable", call_id=call_id, tool=tool, reasons=("internal_fault",))
         return await self._decider.decide(call, session)
 
+    async def who_may_approve(self, proposal: object, *, principal: Principal, run: str) -> tuple[str, ...]:
+        """Everybody listed who may approve the call if it were proposed now; nobody where it would not be asked about.
+
+        Nothing runs, is asked or recorded.
+        """
+        decision = await self.explain(proposal, principal=principal, run=run)
+        if not isinstance(decision, Ask):
+            return ()
+        session = self._session(principal, run, None, None, None)
+        return await self._path.who_may_approve(proposals.read_proposal(proposal), decision, session)
+
     async def verify_audit(self, *, anchors: dict[str, tuple[int, str]] | None = None) -> ChainReport:
         """Hold the store's whole audit against its chains, its heads and, if given, anchors kept outside."""
         return await verify_store(self._store, self._linker, anchors=anchors)
@@ -221,6 +244,21 @@ class Gate:
             MisuseError: `seconds` is no finite number above zero; nothing was changed.
         """
         return await self._drain(seconds)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what comes now is turned away, because this process ends."""
+        return self._submissions.is_draining
+
+    @property
+    def wide_fields(self) -> frozenset[tuple[str, ...]]:
+        """Where some tool takes integers of any size, for whoever decodes before it knows which tool is meant."""
+        return frozenset(path for contract in self._registry for path in contract.wide_fields)
+
+    @property
+    def policy_version(self) -> PolicyVersion | None:
+        """The policy in force; None where it does not say."""
+        return self._decider.policy_version
 
     @property
     def store(self) -> Store:

@@ -67,6 +67,7 @@ class Herald:
         self._waiting: asyncio.Queue[tuple[AuditEvent, bool]] = asyncio.Queue(BACKLOG)
         self._pump: asyncio.Task[None] | None = None
         self._abandoned: set[asyncio.Task[bool]] = set()
+        self._is_closed = False
 
     async def before_dispatch(self, opening: AuditEvent) -> bool:
         """Tell every required sink that an attempt begins; false if one did not take it: then nothing may be sent."""
@@ -91,6 +92,8 @@ class Herald:
                 self._enqueue(event, event.kind is EventKind.STARTED and _attempt(event) not in closed)
 
     def _enqueue(self, event: AuditEvent, is_opening: bool) -> None:
+        if self._is_closed:
+            return
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._serve(), name="placet-sinks")
         try:
@@ -100,16 +103,18 @@ class Herald:
                 self._meter.sink_failed(sink=listener.name)
 
     async def close(self) -> None:
-        """Give waiting events a bounded chance, then stop."""
+        """Give waiting events a bounded chance, then stop; nothing is delivered any more."""
         if self._pump is not None:
             emptied = asyncio.ensure_future(self._waiting.join())
             await asyncio.wait((emptied,), timeout=DELIVERY_SECONDS)
             emptied.cancel()
+            self._is_closed = True  # a cancellation that meets a delivery ends that delivery, and not the task
             self._pump.cancel()
             await asyncio.wait((emptied, self._pump), timeout=DELIVERY_SECONDS)
+        self._is_closed = True
 
     async def _serve(self) -> None:
-        while True:
+        while not self._is_closed:
             event, is_opening = await self._waiting.get()
             for listener in self._listeners:
                 if not (is_opening and listener.is_required):  # that one hears it before the dispatch

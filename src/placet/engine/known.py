@@ -53,22 +53,22 @@ class KnownOperations:
             case lifecycle.MayDispatch():
                 return None
             case _ if not _may_know(call, known.effect):
-                return await self._recorded(call, decision, session, AuditOutcome.DENIED, "operation_of_another", None)
+                return await self._recorded(call, decision, AuditOutcome.DENIED, "operation_of_another", None)
             case lifecycle.AlreadyDone(effect=effect):
-                return await self._recorded(call, decision, session, AuditOutcome.REPLAYED, "replayed", effect)
+                return await self._recorded(call, decision, AuditOutcome.REPLAYED, "replayed", effect)
             case lifecycle.NobodyKnows():
-                return await self._recorded(call, decision, session, AuditOutcome.UNKNOWN, "effect_unknown", None)
+                return await self._recorded(call, decision, AuditOutcome.UNKNOWN, "effect_unknown", None)
             case lifecycle.OtherOperation():
-                return await self._recorded(call, decision, session, AuditOutcome.CONFLICT, "operation_conflict", None)
+                return await self._recorded(call, decision, AuditOutcome.CONFLICT, "operation_conflict", None)
             case lifecycle.WornOut():
-                return await self._recorded(call, decision, session, AuditOutcome.DENIED, "attempts_exhausted", None)
+                return await self._recorded(call, decision, AuditOutcome.DENIED, "attempts_exhausted", None)
             case lifecycle.StillRunning(effect=effect):
                 if await self._ended(effect, session):
                     return None
-                return await self._recorded(call, decision, session, AuditOutcome.CONFLICT, "in_progress", None)
+                return await self._recorded(call, decision, AuditOutcome.CONFLICT, "in_progress", None)
 
     async def _recorded(
-        self, call: Call, decision: Decision, session: Session, word: AuditOutcome, code: str, done: Effect | None
+        self, call: Call, decision: Decision, word: AuditOutcome, code: str, done: Effect | None
     ) -> Outcome:
         """Record that a known operation was asked for again, and answer."""
         facts = self._chronicle.of_call(call, decision)

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from placet.engine import replies
-from placet.engine.approving import Approver, Finding, RefusedBefore, Suspect, Waiting
+from placet.engine.approving import Approver, EditedByPerson, Finding, RefusedBefore, Suspect, Waiting
 from placet.engine.attempts import Warrant
 from placet.engine.capacity import Capacity, Room
 from placet.engine.chronicle import Chronicle
@@ -154,6 +154,10 @@ class CallPath:
             is_repaired=read.is_repaired,
         )
 
+    async def who_may_approve(self, proposal: Proposal, ask: Ask, session: Session) -> tuple[str, ...]:
+        """Everybody listed who may approve this call, which is proposed to nobody."""
+        return await self._approver.who_may_approve(self.bind(proposal, session), ask)
+
     async def _read(self, call: Call, decision: Allow, session: Session) -> Outcome:
         room = await self._room(call, decision, session)
         if not isinstance(room, Room):
@@ -205,6 +209,10 @@ class CallPath:
                 return await self._refusals.refuse(
                     call, ask, "approval_denied", reasons=ask.reasons, words=words or None
                 )
+            case EditedByPerson(arguments=arguments):
+                return await self._refusals.refuse(
+                    call, ask, "edited_by_person", reasons=ask.reasons, edited_arguments=arguments
+                )
             case Suspect(approval=approval, misfit=misfit):
                 facts = self._chronicle.of_call(call, ask)  # nothing of an altered row is repeated but its name
                 facts["approval_id"] = approval.question.approval_id[:200] or "unknown"
@@ -231,6 +239,8 @@ class CallPath:
             if not isinstance(room, Room):
                 return room
             try:
+                if approval is not None and (refused := await self._not_given(call, decision, session, approval)):
+                    return refused
                 warrant = self._warrant(
                     call, decision, session, room=room, expected_fence=expected_fence, approval=approval
                 )
@@ -249,6 +259,13 @@ class CallPath:
                 return await self._ask_again(call, decision, session)
             else:
                 expected_fence = answer.expected_fence
+
+    async def _not_given(self, call: Call, decision: Decision, session: Session, approval: Approval) -> Outcome | None:
+        """The refusal of an approval whose giver may not give it any more, asked as late as can be; None if all may."""
+        code = await self._approver.refusal_of_givers(approval, deadline=session.deadline)
+        if code is None:
+            return None
+        return await self._refusals.refuse(call, decision, "approver_not_entitled", reasons=(code,))
 
     async def _room(self, call: Call, decision: Decision, session: Session) -> Room | Outcome:
         """Room for the call to run; where there is none now, what the record knows of it, or room later, or a refusal.

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from placet.engine.chronicle import Chronicle
 from placet.engine.effect_lists import EffectLists
+from placet.engine.effect_views import EffectView
 from placet.engine.performing import Performing
 from placet.engine.probing import Probing
 from placet.engine.registry import Registry
@@ -107,7 +108,8 @@ class Reconciler(EffectLists):
         Args:
             truth: `committed` or `absent`, nothing else.
             looked_at: when the person's look began; "absent" counts only if nothing could still be on its way then.
-            reason: a fixed code of the kind of evidence, such as `seen_in_desk`; at most 500 characters, recorded.
+            reason: a code for the kind of evidence, such as `seen_in_desk`: a letter, then at most 127 letters, digits
+                and `_ . : -`; recorded.
 
         Raises:
             MisuseError: an argument is not of its kind; nothing was looked up.
@@ -130,6 +132,20 @@ class Reconciler(EffectLists):
             Exception: whatever the store raised; the look has been counted as one in vain where that was possible.
         """
         return await self._probing.probe(effect)
+
+    @paying
+    async def probe_now(self, operation_key: str, *, by: Principal) -> EffectView:
+        """A person has the probe of one unknown effect asked now, whether or not it is due; how the effect stands then.
+
+        Raises:
+            NotFound: no such effect that the person may see.
+            DecisionRefused: not a person, or not entitled; nothing was looked at.
+        """
+        effect = await self.visible(operation_key, by=by)
+        await self._settling.require_leave(by)
+        if effect.state is EffectState.UNKNOWN:
+            await self.probe(effect)
+        return await self.show(operation_key, by=by)
 
     @paying
     async def recover(self) -> RecoveryReport:

@@ -20,6 +20,7 @@ from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Decision
 from placet.model.identifiers import CallId
+from placet.model.json import JsonObject
 from placet.model.ledger import NotYourRun, OverBudget, RecordAnswer, Recorded, Stopped, ToolClosed
 from placet.model.outcome import Outcome, Refused
 from placet.model.principal import is_principal
@@ -55,6 +56,7 @@ class Refusals:
         reasons: tuple[str, ...] = (),
         words: str | None = None,
         retry_after_seconds: float | None = None,
+        edited_arguments: JsonObject | None = None,
     ) -> Refused:
         """A recorded refusal. It counts as a step of the run like every proposal."""
         facts = self._chronicle.of_call(call, decision)
@@ -65,7 +67,14 @@ class Refusals:
             return await self._closed(call, decision)
         if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
             await self._store.record(events)
-        return replies.refused_call(call, code, reasons=reasons, words=words, retry_after_seconds=retry_after_seconds)
+        return replies.refused_call(
+            call,
+            code,
+            reasons=reasons,
+            words=words,
+            retry_after_seconds=retry_after_seconds,
+            edited_arguments=edited_arguments,
+        )
 
     async def _closed(self, call: Call, decision: Decision | None) -> Refused:
         """The tool was refused too often in this run. Asking for it again is a step all the same."""

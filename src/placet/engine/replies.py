@@ -12,7 +12,7 @@ from placet.model.approval import Approval
 from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.identifiers import ApprovalId
-from placet.model.json import JsonValue
+from placet.model.json import JsonObject, JsonValue
 from placet.model.outcome import (
     AwaitingApproval,
     Conflict,
@@ -30,7 +30,11 @@ from placet.model.outcome import (
 _REFUSALS = {
     "denied": "Policy does not allow this call, so nothing ran. Asking again will not help; tell the user.",
     "approval_denied": "A person refused this call, so nothing ran. Do not ask for it again; tell the user.",
+    "edited_by_person": "A person changed this call, so nothing ran. If what they made of it serves, ask for it, with "
+    "exactly the edited arguments; otherwise tell the user. It is the edited call that a person decides.",
     "approval_suspect": "The approval on record does not hold, so nothing ran. Tell the user: an operator has to look.",
+    "approver_not_entitled": "Whoever approved this may not approve it any more, so nothing ran. Ask again, "
+    "unchanged: it is put to a person anew.",
     "operation_of_another": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
     "budget_exhausted": "This run has used its steps. Nothing ran; report what you have so far.",
     "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
@@ -77,6 +81,7 @@ def refused(
     words: str | None = None,
     call: Call | None = None,
     retry_after_seconds: float | None = None,
+    edited_arguments: JsonObject | None = None,
 ) -> Refused:
     return Refused(
         call_id=call_id,
@@ -87,6 +92,7 @@ def refused(
         words=words,
         operation_key=call.operation_key if call is not None else None,
         retry_after_seconds=retry_after_seconds,
+        edited_arguments=edited_arguments,
     )
 
 
@@ -97,6 +103,7 @@ def refused_call(
     reasons: tuple[str, ...] = (),
     words: str | None = None,
     retry_after_seconds: float | None = None,
+    edited_arguments: JsonObject | None = None,
 ) -> Refused:
     return refused(
         code,
@@ -106,6 +113,7 @@ def refused_call(
         words=words,
         call=call,
         retry_after_seconds=retry_after_seconds,
+        edited_arguments=edited_arguments,
     )
 
 

@@ -27,10 +27,9 @@ from placet.ports.liveness import Liveness
 from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.rules import lifecycle
+from placet.rules.audit import is_code
 from placet.rules.decoding import LONE_SURROGATE
 from placet.rules.policy import RECONCILE_SCOPE
-
-MAX_REASON_CHARACTERS = 500
 
 
 class Truth(StrEnum):
@@ -69,12 +68,11 @@ class Settling:
         truth = _truth(truth)
         require_principal(by)
         looked_at = _instant(looked_at)
-        if not is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
-            raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
-        if by.standing is not Standing.PERSON:
-            raise await self._not_for(by, "not_a_person")
-        if RECONCILE_SCOPE not in by.scopes:
-            raise await self._not_for(by, "scope_missing")
+        if not is_code(reason):
+            raise MisuseError(
+                "reason= is a code such as 'seen_in_desk': a letter, then at most 127 of a-z A-Z 0-9 _ . : -"
+            )
+        await self.require_leave(by)
         known = is_text(operation_key)
         effect = await self._store.effect(by.tenant, OperationKey(operation_key)) if known else None
         if effect is None:
@@ -87,6 +85,15 @@ class Settling:
         if isinstance(answer, NotMoved):
             raise await self._refusal(answer.effect, by, answer.reason)
         return answer.effect
+
+    async def require_leave(self, by: Principal) -> None:
+        """Raises:
+        DecisionRefused: it is no person, or one without the scope; it is on record.
+        """
+        if by.standing is not Standing.PERSON:
+            raise await self._not_for(by, "not_a_person")
+        if RECONCILE_SCOPE not in by.scopes:
+            raise await self._not_for(by, "scope_missing")
 
     def quiet_end(self, effect: Effect) -> datetime | None:
         """From when on "absent" can be believed; None while the attempt may still be going on."""

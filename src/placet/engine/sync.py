@@ -147,10 +147,13 @@ class SyncDesk(_Carrier):
 
     pending = _carried(Desk.pending)
     listed = _carried(Desk.listed)
+    page = _carried(Desk.page)
     show = _carried(Desk.show)
     approve = _carried(Desk.approve)
     deny = _carried(Desk.deny)
     withdraw = _carried(Desk.withdraw)
+    withdraw_vote = _carried(Desk.withdraw_vote)
+    edit = _carried(Desk.edit)
     expire_overdue = _carried(Desk.expire_overdue)
 
 
@@ -163,6 +166,9 @@ class SyncReconciler(_Carrier):
     waiting = _carried(Reconciler.waiting)
     broken_effects = _carried(Reconciler.broken_effects)
     broken_among = _carried(Reconciler.broken_among)
+    page = _carried(Reconciler.page)
+    show = _carried(Reconciler.show)
+    probe_now = _carried(Reconciler.probe_now)
 
 
 class SyncSwitch(_Carrier):
@@ -191,6 +197,7 @@ class SyncGate(_Carrier):
     submit_all = _carried(Gate.submit_all)
     submit_until_failure = _carried(Gate.submit_until_failure)
     explain = _carried(Gate.explain)
+    who_may_approve = _carried(Gate.who_may_approve)
     drain = _carried(Gate.drain)
     verify_audit = _carried(Gate.verify_audit)
     audit_heads = _carried(Gate.audit_heads)

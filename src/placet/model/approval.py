@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from placet.model.decision import RequirementKind
+from placet.model.decision import RequirementKind, Terms
 from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, PolicyVersion, RequestId, RunId
 from placet.model.making import quick
 
@@ -39,6 +39,20 @@ class Mac:
 
     key_id: str
     value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """Where a question comes from that a person made of another one by changing its arguments.
+
+    Attributes:
+        by: who did; its own vote counts for no review and no quorum.
+        from_id, from_digest: the question that was asked, and the arguments it was about.
+    """
+
+    by: str
+    from_id: ApprovalId
+    from_digest: Digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +90,58 @@ class Question:
     decide_by: datetime
     nonce: str
     sealed_arguments: bytes
+    terms: Terms | None = None
+    edited: Edited | None = None
+
+    @property
+    def votes_needed(self) -> int:
+        return 1 if self.terms is None else self.terms.votes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """With what leave somebody decided, as it was then.
+
+    Attributes:
+        roles, scopes: what its sign-in granted, sorted.
+        is_listed: whether the list of people that is kept here had it, so that leaving the list ends what it decided.
+    """
+
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    is_listed: bool
+
+
+class VoteKind(StrEnum):
+    """What one vote of a quorum says. A withdrawn one is never given again."""
+
+    APPROVE = "approve"
+    WITHDRAW = "withdraw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """One person's part in a quorum. Signed over the whole question; added, never changed.
+
+    Attributes:
+        digest_seen: the argument digest that was on the person's screen.
+        leave: with what leave it was given.
+    """
+
+    kind: VoteKind
+    voter: str
+    voted_at: datetime
+    digest_seen: Digest
+    reason: str
+    leave: Leave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedVote:
+    """A vote as it is stored."""
+
+    vote: Vote
+    signature: Mac
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +152,8 @@ class Answer:
         digest_seen: the argument digest that was on the person's screen.
         expires_at: the instant at which it is expired, not the last at which it is good.
         reason: the person's words; data for the proposer, never an instruction.
+        leave: with what leave it was decided; None of answers from before that was noted.
+        votes: of a quorum, the signatures of the votes that made it, by voter.
     """
 
     decision: ApprovalDecision
@@ -94,6 +162,8 @@ class Answer:
     expires_at: datetime
     digest_seen: Digest
     reason: str
+    leave: Leave | None = None
+    votes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +176,16 @@ class Approval:
     answer: Answer | None
     signature: Mac | None
     spent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedAnswer:
+    """An answer with its signature, to be stored together with the vote that completes it."""
+
+    answer: Answer
+    signature: Mac
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherVotes:
+    """The votes are not those that were seen: somebody voted, or took a vote back, meanwhile. Nothing was written."""

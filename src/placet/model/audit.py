@@ -17,6 +17,9 @@ class EventKind(StrEnum):
     STARTED = "started"
     COMPLETED = "completed"
     APPROVAL_ASKED = "approval_asked"
+    APPROVAL_EDITED = "approval_edited"
+    APPROVAL_VOTED = "approval_voted"
+    VOTE_WITHDRAWN = "vote_withdrawn"
     APPROVAL_APPROVED = "approval_approved"
     APPROVAL_DENIED = "approval_denied"
     APPROVAL_EXPIRED = "approval_expired"
@@ -38,9 +41,17 @@ class EventKind(StrEnum):
     HOLD_SET = "hold_set"
     HOLD_LIFTED = "hold_lifted"
     PURGE_REFUSED = "purge_refused"
+    API_KEY_CREATED = "api_key_created"
+    API_KEY_ROTATED = "api_key_rotated"
+    API_KEY_REVOKED = "api_key_revoked"
+    API_KEY_REFUSED = "api_key_refused"
+    SIGN_IN_LINK_MADE = "sign_in_link_made"
+    SESSION_BEGUN = "session_begun"
+    SESSION_ENDED = "session_ended"
+    CREDENTIAL_SUSPECT = "credential_suspect"
 
 
-ALARMS = frozenset({EventKind.APPROVAL_SUSPECT, EventKind.RECORD_ALTERED})
+ALARMS = frozenset({EventKind.APPROVAL_SUSPECT, EventKind.RECORD_ALTERED, EventKind.CREDENTIAL_SUSPECT})
 """Kinds that say somebody altered a row; one of them is enough to wake somebody."""
 
 

@@ -15,6 +15,7 @@ class KeyUse:
         arguments: sealed arguments of effects that are not settled; a probe may need them.
         results: sealed results that answer repeats.
         events: audit events. They stay verifiable when their key is retired.
+        api_keys: of agents, that are neither revoked nor over; signed under it, and worth nothing without it.
     """
 
     key_id: str
@@ -22,3 +23,4 @@ class KeyUse:
     arguments: int = 0
     results: int = 0
     events: int = 0
+    api_keys: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from sys import float_info
@@ -10,15 +11,48 @@ from placet.errors import MisuseError
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 
+RULE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+RULE_NAME_FORM = "1 to 64 characters of a-z 0-9 _ . -, a letter first"
+MOST_VOTES = 16
+"""People that one call may need; more would wait for ever."""
+
 
 class RequirementKind(StrEnum):
     """Whose answer an ask needs.
 
-    `confirm`: the person the agent acts for. `review`: somebody else who is entitled.
+    `confirm`: the person the agent acts for. `review`: somebody else who is entitled. `quorum`: several such people,
+    each for itself.
     """
 
     CONFIRM = "confirm"
     REVIEW = "review"
+    QUORUM = "quorum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a rule of the policy demands of an approval, besides its kind. Signed with the question.
+
+    Attributes:
+        rule: the rule's name; whoever decides is held against the rule of this name.
+        votes: how many different people have to approve.
+        reason_to_approve, reason_to_deny: whether the decision needs the person's words.
+        may_edit: whether a person may change the arguments, which makes another question.
+    """
+
+    rule: str
+    votes: int = 1
+    reason_to_approve: bool = False
+    reason_to_deny: bool = False
+    may_edit: bool = True
+
+    def __post_init__(self) -> None:
+        if type(self.rule) is not str or RULE_NAME.fullmatch(self.rule) is None:
+            raise MisuseError(f"A rule is named by {RULE_NAME_FORM}.")
+        if type(self.votes) is not int or not 1 <= self.votes <= MOST_VOTES:
+            raise MisuseError(f"An approval takes 1 to {MOST_VOTES} votes.")
+        if any(type(each) is not bool for each in (self.reason_to_approve, self.reason_to_deny, self.may_edit)):
+            raise MisuseError("Whether a reason is needed, and whether arguments may be edited, is True or False.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +62,13 @@ class Requirement:
     Attributes:
         lifetime_seconds: how long a given approval stays usable, from the decision.
         decide_within_seconds: how long the question may wait for an answer.
+        terms: what the rule that fitted demands besides; None where no rule did.
     """
 
     kind: RequirementKind = RequirementKind.REVIEW
     lifetime_seconds: float = 300.0
     decide_within_seconds: float = 86_400.0
+    terms: Terms | None = None
 
     def __post_init__(self) -> None:
         if type(self.kind) is not RequirementKind:
@@ -40,6 +76,11 @@ class Requirement:
         for seconds in (self.lifetime_seconds, self.decide_within_seconds):
             if not is_seconds(seconds, most=float_info.max):  # policy answers are held to less
                 raise MisuseError("A requirement's seconds are finite numbers above zero.")
+        if self.terms is not None and type(self.terms) is not Terms:
+            raise MisuseError("A requirement's terms are Terms.")
+        votes = 1 if self.terms is None else self.terms.votes
+        if (votes > 1) is not (self.kind is RequirementKind.QUORUM):
+            raise MisuseError("A quorum has terms with 2 votes or more, and nothing else has.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +115,22 @@ class Ask:
 
 
 Decision = Allow | Deny | Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entitled:
+    """Policy lets this person decide this question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotEntitled:
+    """Policy does not let this person decide this question.
+
+    Attributes:
+        code: fixed name of the reason, such as `not_an_approver`.
+    """
+
+    code: str
+
+
+Entitlement = Entitled | NotEntitled

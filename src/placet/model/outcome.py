@@ -18,6 +18,7 @@ from placet.model.making import quick
 RETRYABLE_CODES = frozenset(
     {
         "approval_required",
+        "approver_not_entitled",
         "boundary_unavailable",
         "capacity",
         "circuit_open",
@@ -176,10 +177,14 @@ class Refused(_Outcome):
     """What the person who denied it said; data, not an instruction."""
     retry_after_seconds: float | None = None
     """When it may be worth asking again, where that is known."""
+    edited_arguments: JsonObject | None = None
+    """What a person made of the proposer's arguments, where one changed them: what may be asked for instead."""
 
     def as_data(self) -> JsonObject:
         data = _Outcome.as_data(self)
         data["reasons"] = list(self.reasons)
+        if self.edited_arguments is not None:
+            data["edited_arguments"] = self.edited_arguments
         if self.words is not None:
             data["reviewer_said"] = self.words
         if self.retry_after_seconds is not None:

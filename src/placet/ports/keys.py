@@ -19,6 +19,8 @@ class KeyPurpose(StrEnum):
     AUDIT_CHAIN = "audit-chain"
     STORE = "store"
     WAKE_UP = "wake-up"
+    CURSOR = "cursor"
+    CREDENTIAL = "credential"
 
 
 STORE_CHECK = b"placet store key check 1"

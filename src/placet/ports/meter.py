@@ -55,11 +55,42 @@ class Meter(Protocol):
         ...
 
     def alarmed(self, *, kind: str) -> None:
-        """Somebody altered a row: `approval_suspect` or `record_altered`."""
+        """Somebody altered a row: `approval_suspect`, `record_altered` or `credential_suspect`."""
         ...
 
     def sink_failed(self, *, sink: str) -> None: ...
 
+    def signed_in(self, *, kind: str, outcome: str) -> None:
+        """Somebody was at the door: `api_key`, `token`, `session` or `unknown`; `let_in`, `refused`, `unavailable`."""
+        ...
+
+    def rate_limited(self, *, scope: str) -> None:
+        """Somebody was told to come later: `principal` or `tenant`, whose limit it was."""
+        ...
+
+    def rate_limiter_failed(self) -> None:
+        """The limits that replicas share could not be asked; this process goes by stricter ones of its own."""
+        ...
+
+    def announced(self, *, destination: str, outcome: str) -> None:
+        """An attempt to send a message came to this: `delivered`, `postponed`, `dead`; or a destination was `closed`.
+
+        `destination`: its kind: `webhook`, `slack` or `email`.
+        """
+        ...
+
+    def announcements_waiting(self, *, destination: str, pending: int, oldest_seconds: float, dead: int) -> None:
+        """So many messages to destinations of this kind wait, the longest for so long, and so many were given up."""
+        ...
+
     def close(self) -> None:
         """Whoever measured has ended: what it said of how things are now is taken back, what it counted stays."""
+        ...
+
+
+class HttpMeter(Protocol):
+    """Numbers of a front door that speaks HTTP."""
+
+    def answered(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        """One request has been answered. `route`: the address as it is declared; what is not declared is `unknown`."""
         ...

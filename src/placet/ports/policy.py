@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import Contract
-from placet.model.decision import Decision
+from placet.model.decision import Decision, Entitlement
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal
 
@@ -30,4 +31,11 @@ class PolicyEngine(Protocol):
 
     def is_listed(self, contract: Contract, principal: Principal) -> bool:
         """May this principal see the tool at all, whatever its arguments?"""
+        ...
+
+    async def may_decide(self, question: Question, person: Principal) -> Entitlement:
+        """May this person approve, or deny, this question? Asked when somebody decides, and again before an approval
+        is spent, of everybody who gave it. A yes widens nothing: separate duties and `approvals.decide` are needed all
+        the same.
+        """
         ...

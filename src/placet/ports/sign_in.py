@@ -20,6 +20,14 @@ class SignIn(Protocol):
         Raises:
             SignInRefused: nobody; unknown, altered, expired and revoked ones are told apart only where their holder
                 has proven to hold them.
-            StoreUnavailable: whoever could tell was not there; nobody is let in.
+            StoreError, BoundaryUnavailable: whoever could tell was not there; nobody is let in.
         """
+        ...
+
+
+class SecretSource(Protocol):
+    """Where secrets come from. A foreign source of names is never asked for one."""
+
+    def fresh(self) -> bytes:
+        """32 bytes that nobody can guess."""
         ...

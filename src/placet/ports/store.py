@@ -15,8 +15,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalState,
+    Mac,
+    OtherVotes,
+    Question,
+    SignedAnswer,
+    SignedVote,
+)
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, ChainTombstone
+from placet.model.credentials import CredentialChange, CredentialKind, SeenCredential, StoredCredential
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
@@ -34,6 +44,16 @@ from placet.model.ledger import (
     Settlement,
     Step,
     Turn,
+)
+from placet.model.listing import Mark
+from placet.model.notices import (
+    Announcing,
+    Delivery,
+    DeliveryState,
+    Ended,
+    KnownDestination,
+    OutboxCount,
+    UnreadChain,
 )
 from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
 from placet.model.stopping import StopLeave, StopNote, StopRecord
@@ -169,6 +189,42 @@ class Approvals(Protocol):
         """Pending → approved or denied, if it is still pending; the approval as it is afterwards."""
         ...
 
+    async def edit(
+        self, approval: Approval, question: Question, mac: Mac, same: SameAsk, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        """Withdraw a question that is still pending, and store the one that a person made of it; the latter as asked.
+
+        If the first is closed, it is answered with as it is. If the same as the second is pending or approved, that
+        one is. Either way nothing is written.
+        """
+        ...
+
+    async def edits(self, ask: SameAsk) -> tuple[Approval, ...]:
+        """What was made of questions by editing them that were the same as this, newest first, in any state; what rows
+        say, unverified. The policy and the key of `ask` do not matter."""
+        ...
+
+    async def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        """All votes on a question, withdrawn and withdrawing ones too, by voter and kind; what rows say, unverified."""
+        ...
+
+    async def vote(
+        self,
+        approval: Approval,
+        vote: SignedVote,
+        *,
+        among: tuple[SignedVote, ...],
+        closing: SignedAnswer | None,
+        events: tuple[AuditEvent, ...],
+    ) -> Approval | OtherVotes:
+        """Add a vote to a question that is still pending; the approval as it is afterwards.
+
+        Args:
+            among: the votes that were seen; if others are there, nothing is written.
+            closing: with the vote that makes the quorum, the answer: pending → approved in the same transaction.
+        """
+        ...
+
     async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
         """Pending or approved → expired, withdrawn or revoked; the approval as it is afterwards."""
         ...
@@ -259,6 +315,28 @@ class Journal(Protocol):
     def writer(self) -> WriterId: ...
 
 
+class Pages(Protocol):
+    """Lists of one tenant that somebody reads a page at a time: newest first, then by name, and after a mark only what
+    is older. A row that changes meanwhile goes to the front of its list; every other one is given once.
+    """
+
+    async def approvals_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[ApprovalState], limit: int
+    ) -> tuple[Approval, ...]:
+        """By the instant at which they were asked for; as rows say, unverified."""
+        ...
+
+    async def effects_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[EffectState], limit: int, subject: str | None
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        """By the instant of their last change; with a subject, as `effects` picks them."""
+        ...
+
+    async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
+        """By their writers' clocks."""
+        ...
+
+
 class Custody(Protocol):
     """Which keys the store was told of, and what depends on them."""
 
@@ -337,8 +415,98 @@ class Archive(Protocol):
         ...
 
 
-class Store(Ledger, Approvals, Journal, Custody, Archive, Wakeups, Protocol):
-    """Ledger, approvals, runs and audit in one database."""
+class Credentials(Protocol):
+    """What people and agents show at the door. Authority is in the MACs, which whoever asks makes and checks."""
+
+    async def credential(self, kind: CredentialKind, name: str) -> SeenCredential | None:
+        """As the last commit left it, on whatever host that was: what was revoked is revoked everywhere."""
+        ...
+
+    async def credentials(
+        self, kind: CredentialKind, *, tenant: str, subject: str | None = None, limit: int
+    ) -> tuple[StoredCredential, ...]:
+        """Of a tenant, the newest first; also those that have ended. What rows say, unverified."""
+        ...
+
+    async def ended_credentials(self, kind: CredentialKind, *, limit: int) -> tuple[StoredCredential, ...]:
+        """Of every tenant, the longest ended first; what rows say, unverified."""
+        ...
+
+    async def put_credentials(self, change: CredentialChange, *, events: tuple[AuditEvent, ...]) -> bool:
+        """All of it; False, and nothing written, if a row is there already, is gone, or is not as it was seen."""
+        ...
+
+    async def credential_used(self, kind: CredentialKind, name: str, *, every_seconds: float) -> None:
+        """Note that it is used, unless that was noted so short a time ago."""
+        ...
+
+
+class Outbox(Protocol):
+    """What of the audit goes to whom. The audit is the outbox: nothing here is on the path of a call.
+
+    Each destination reads by cursors of its own, one per writer's chain, so that a worker that does not know of it
+    reads nothing past it. A delivery names an event; what is sent is read from the audit.
+    """
+
+    async def known_destinations(self) -> tuple[KnownDestination, ...]:
+        """By name; also those that no configuration names any more."""
+        ...
+
+    async def begin_destination(self, command: Announcing) -> bool:
+        """Set a new destination's cursors; nothing before them is announced to it. False if it has begun already."""
+        ...
+
+    async def unread_chains(self, destination: str, *, limit: int) -> tuple[UnreadChain, ...]:
+        """Chains that do not end where this destination has read to, by writer."""
+        ...
+
+    async def events_of_chain(self, writer: WriterId, *, after: int, limit: int) -> tuple[ChainedEvent, ...]: ...
+
+    async def announce(self, command: Announcing) -> bool:
+        """Move cursors and make the deliveries that were found on the way, each once, in one transaction.
+
+        False, and nothing written, if a cursor is not where it was seen, or the destination is closed or not begun.
+        """
+        ...
+
+    async def take_deliveries(
+        self, destination: str, token: Token, *, lease_seconds: float, most_attempts: int, limit: int
+    ) -> tuple[Delivery, ...]:
+        """Pending ones that are due, the longest due first, for this token alone; nobody else's for so long.
+
+        Each counts one attempt more. One that has had so many is dead instead, as nobody said what came of the last.
+        """
+        ...
+
+    async def end_delivery(self, delivery: Delivery, ended: Ended) -> bool:
+        """Say what came of an attempt; False, and nothing written, if it was given up and taken again meanwhile."""
+        ...
+
+    async def close_destination(self, name: str) -> bool:
+        """Send nothing there and read nothing for it, until a retry opens it; False if it is closed, or not known."""
+        ...
+
+    async def deliveries(
+        self, *, destination: str | None, states: Sequence[DeliveryState], limit: int
+    ) -> tuple[Delivery, ...]:
+        """The newest first, of one destination or all."""
+        ...
+
+    async def retry_deliveries(self, destination: str, place: Place | None, *, limit: int) -> int:
+        """Dead → pending, due now: one, or with None the oldest; how many. A closed destination opens."""
+        ...
+
+    async def outbox_counts(self) -> tuple[OutboxCount, ...]:
+        """Of destinations of which something waits or is dead, by name."""
+        ...
+
+    async def forget_deliveries(self, state: DeliveryState, *, before: datetime, limit: int) -> int:
+        """Drop those that ended before, the oldest first; how many. Pending ones stay."""
+        ...
+
+
+class Store(Ledger, Approvals, Journal, Pages, Custody, Archive, Credentials, Outbox, Wakeups, Protocol):
+    """Ledger, approvals, runs, audit and credentials in one database."""
 
     @property
     def commits(self) -> int:

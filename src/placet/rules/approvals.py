@@ -9,10 +9,23 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalDecision,
+    ApprovalState,
+    Edited,
+    Leave,
+    Question,
+    SignedVote,
+    Vote,
+    VoteKind,
+)
 from placet.model.call import Call
 from placet.model.decision import Ask, RequirementKind
+from placet.model.json import JsonObject
 from placet.model.principal import Principal, Standing, subjects_of
+from placet.rules.asking import terms_form
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.policy import DECIDE_SCOPE
 
@@ -33,13 +46,14 @@ TRANSITIONS: frozenset[tuple[ApprovalState, ApprovalState]] = frozenset(
 
 
 class Misfit(StrEnum):
-    """Why an approval does not authorise a call. The first five are alarms: somebody altered a row."""
+    """Why an approval does not authorise a call. The first six are alarms: somebody altered a row."""
 
     QUESTION_FORGED = "question_forged"
     SIGNATURE_MISSING = "signature_missing"
     SIGNATURE_FORGED = "signature_forged"
     ARGUMENTS_FORGED = "arguments_forged"
     STATE_FORGED = "state_forged"
+    VOTES_FORGED = "votes_forged"
     OTHER_CALL = "other_call"
     NOT_APPROVED = "not_approved"
     EXPIRED = "expired"
@@ -56,6 +70,7 @@ class Misfit(StrEnum):
             Misfit.SIGNATURE_FORGED,
             Misfit.ARGUMENTS_FORGED,
             Misfit.STATE_FORGED,
+            Misfit.VOTES_FORGED,
         )
 
 
@@ -76,7 +91,15 @@ _STATES_OF: dict[ApprovalDecision | None, frozenset[ApprovalState]] = {
 
 
 def question_form(question: Question) -> bytes:
-    """The bytes a question's MAC covers: every field, in canonical form."""
+    """The bytes a question's MAC covers: every field, in canonical form.
+
+    A question without terms, and not edited, is spelled as before there were any.
+    """
+    more: JsonObject = {}
+    if question.terms is not None or question.edited is not None:
+        terms = None if question.terms is None else terms_form(question.terms)
+        edited = None if question.edited is None else edited_form(question.edited)
+        more = {"v": 2, "terms": terms, "edited": edited}
     return canonical_bytes(
         {
             "v": 1,
@@ -104,12 +127,25 @@ def question_form(question: Question) -> bytes:
             "decide_by": instant_text(question.decide_by),
             "nonce": question.nonce,
             "sealed_arguments": sha256_hex("placet/sealed/1", question.sealed_arguments),
+            **more,
         }
     )
 
 
+def edited_form(edited: Edited) -> JsonObject:
+    """Where an edited question comes from, as signatures and stores spell it."""
+    return {"by": edited.by, "from_id": edited.from_id, "from_digest": edited.from_digest}
+
+
 def signed_form(question: Question, answer: Answer) -> bytes:
-    """The bytes an answer's signature covers: the whole question and every field of the answer."""
+    """The bytes an answer's signature covers: the whole question and every field of the answer.
+
+    An answer from before leaves were noted has neither leave nor votes, and keeps its form.
+    """
+    more: JsonObject = {}
+    if answer.leave is not None or answer.votes:
+        leave = None if answer.leave is None else _leave_form(answer.leave)
+        more = {"v": 2, "leave": leave, "votes": list(answer.votes)}
     return canonical_bytes(
         {
             "v": 1,
@@ -120,7 +156,55 @@ def signed_form(question: Question, answer: Answer) -> bytes:
             "expires_at": instant_text(answer.expires_at),
             "digest_seen": answer.digest_seen,
             "reason": answer.reason,
+            **more,
         }
+    )
+
+
+def vote_form(question: Question, vote: Vote) -> bytes:
+    """The bytes a vote's signature covers: the whole question and every field of the vote."""
+    return canonical_bytes(
+        {
+            "v": "vote/1",  # no answer is of this form, so that neither stands for the other
+            "question": sha256_hex("placet/question/1", question_form(question)),
+            "kind": vote.kind.value,
+            "voter": vote.voter,
+            "voted_at": instant_text(vote.voted_at),
+            "digest_seen": vote.digest_seen,
+            "reason": vote.reason,
+            "leave": _leave_form(vote.leave),
+        }
+    )
+
+
+def _leave_form(leave: Leave) -> JsonObject:
+    return {"roles": list(leave.roles), "scopes": list(leave.scopes), "is_listed": leave.is_listed}
+
+
+def standing_votes(votes: tuple[SignedVote, ...]) -> tuple[SignedVote, ...]:
+    """The votes that count: approving ones that were not taken back, by voter."""
+    back = {each.vote.voter for each in votes if each.vote.kind is VoteKind.WITHDRAW}
+    given = [each for each in votes if each.vote.kind is VoteKind.APPROVE and each.vote.voter not in back]
+    return tuple(sorted(given, key=lambda each: each.vote.voter))
+
+
+def is_quorum(question: Question, answer: Answer, votes: tuple[SignedVote, ...]) -> bool:
+    """Whether these votes, whose signatures hold, are the very ones that the answer names, and enough of them."""
+    counted = standing_votes(votes)
+    voters = {each.vote.voter for each in counted}
+    return (
+        answer.votes == tuple(each.signature.value for each in counted)
+        and len(voters) == len(counted) >= question.votes_needed
+        and answer.decided_by in voters
+        and all(_is_for(question, answer, each.vote) for each in counted)
+    )
+
+
+def _is_for(question: Question, answer: Answer, vote: Vote) -> bool:
+    return (
+        vote.digest_seen == question.argument_digest
+        and vote.voted_at <= answer.decided_at
+        and are_duties_apart(question, vote.voter)
     )
 
 
@@ -170,6 +254,7 @@ def _is_of_call(question: Question, call: Call, ask: Ask) -> bool:
         and question.purpose == call.contract.purpose
         and question.policy_version == ask.policy_version
         and question.requirement is ask.requirement.kind
+        and question.terms == ask.requirement.terms
     )
 
 
@@ -185,10 +270,9 @@ def is_overdue(approval: Approval, *, now: datetime) -> bool:
 
 
 def why_not_entitled(question: Question, person: Principal) -> str | None:
-    """Why this principal may not decide the question; None if it may. Asked when deciding.
+    """Why this principal may not decide the question, whatever policy says; None if it may, unless policy says no.
 
-    Whether its duties are apart is asked again when the approval is spent. Its scopes are not: they came with its
-    sign-in, and nothing here knows what somebody who is not signed in may do by now.
+    Asked when deciding, and again when spending, of the person as it is known then.
     """
     if person.standing is not Standing.PERSON:
         return "not_a_person"
@@ -197,22 +281,61 @@ def why_not_entitled(question: Question, person: Principal) -> str | None:
     match question.requirement:
         case RequirementKind.CONFIRM:
             return None if are_duties_apart(question, person.subject) else "not_the_requesting_user"
-        case RequirementKind.REVIEW:
-            if not are_duties_apart(question, person.subject):
+        case RequirementKind.REVIEW | RequirementKind.QUORUM:
+            if person.subject in subjects_of(question.subject):
                 return "own_request"
+            if not are_duties_apart(question, person.subject):
+                return "own_edit"
             return None if DECIDE_SCOPE in person.scopes else "scope_missing"
 
 
 def are_duties_apart(question: Question, decider: str) -> bool:
     """Whether somebody of this name may decide the question at all, whatever else it may do.
 
-    A confirmation is the requesting user's own; a review is never given by the requester or anybody it acts for.
+    A confirmation is the requesting user's own; a review, or a vote, is never given by the requester, anybody it acts
+    for, or whoever edited the call.
     """
     match question.requirement:
         case RequirementKind.CONFIRM:
             return decider == question.on_behalf_of
-        case RequirementKind.REVIEW:
-            return decider not in subjects_of(question.subject)
+        case RequirementKind.REVIEW | RequirementKind.QUORUM:
+            is_editor = question.edited is not None and decider == question.edited.by
+            return decider not in subjects_of(question.subject) and not is_editor
+
+
+def leave_of(person: Principal, *, is_listed: bool) -> Leave:
+    """What a decision keeps of the person's leave."""
+    roles = tuple(sorted(role.value for role in person.roles))
+    return Leave(roles=roles, scopes=tuple(sorted(person.scopes)), is_listed=is_listed)
+
+
+def decider_of(question: Question, decider: str, leave: Leave) -> Principal:
+    """Whoever decided, as it signed in then.
+
+    Raises:
+        MisuseError: what was signed names no principal.
+    """
+    return Principal.person(
+        decider,
+        tenant=question.tenant,
+        roles=leave.roles,
+        scopes=leave.scopes,
+        environment=question.environment,
+    )
+
+
+def lacks_reason(question: Question, decision: ApprovalDecision, reason: str) -> bool:
+    """Whether the question's terms want words that are not there."""
+    return not reason.strip() and decision.value in reasons_needed(question)
+
+
+def reasons_needed(question: Question) -> tuple[str, ...]:
+    """The decisions that need the person's words."""
+    terms = question.terms
+    if terms is None:
+        return ()
+    needed = {ApprovalDecision.APPROVE: terms.reason_to_approve, ApprovalDecision.DENY: terms.reason_to_deny}
+    return tuple(decision.value for decision, is_needed in needed.items() if is_needed)
 
 
 def on_behalf_of(principal: Principal) -> str | None:

@@ -7,7 +7,7 @@ in `rules/chains`, and whether a chain holds in `rules/chain_check`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import compress
@@ -176,6 +176,18 @@ def operation_of(event: ChainedEvent) -> str | None:
     return found if type(found) is str else None
 
 
+def is_about(
+    event: ChainedEvent, *, kinds: Collection[EventKind], run_id: str | None = None, tool: str | None = None
+) -> bool:
+    """Whether an event is of one of these kinds and, if they are given, of this run and this tool."""
+    body = _body(event)
+    return (
+        body.get("kind") in [kind.value for kind in kinds]
+        and (run_id is None or body.get("run_id") == run_id)
+        and (tool is None or body.get("tool") == tool)
+    )
+
+
 def place_in_time(event: ChainedEvent) -> tuple[str, str, int]:
     """By the instant it was written at; what says none comes first."""
     at = _body(event).get("at")
@@ -205,7 +217,8 @@ def _is_identity(value: object) -> bool:
     return type(value) is str and 0 < len(value) <= 128
 
 
-def _is_code(value: object) -> bool:
+def is_code(value: object) -> bool:
+    """Whether it is a fixed word such as `seen_in_desk`, which an event may hold as its detail."""
     return type(value) is str and _CODE.fullmatch(value) is not None
 
 
@@ -237,8 +250,8 @@ _RULES: dict[str, Any] = {
     "at": _is_instant,
     "tenant": _is_identity,
     "subject": _is_identity,
-    "key_id": _is_code,
-    "roles": lambda value: type(value) is tuple and all(_is_code(role) for role in value),
+    "key_id": is_code,
+    "roles": lambda value: type(value) is tuple and all(is_code(role) for role in value),
     "on_behalf_of": _is_identity,
     "environment": _is_identity,
     "request_id": _is_identity,
@@ -248,15 +261,15 @@ _RULES: dict[str, Any] = {
     "tool_version": _is_short,
     "rejected_name": _is_hash,
     "permission": _is_short,
-    "risk": _is_code,
-    "effect_class": _is_code,
+    "risk": is_code,
+    "effect_class": is_code,
     "attempt": lambda value: type(value) is int and 1 <= value <= 200,
     "fence": _is_count,
     "outcome": lambda value: type(value) is AuditOutcome,
-    "error_type": _is_code,
-    "detail": _is_code,
-    "reasons": lambda value: type(value) is tuple and all(_is_code(reason) for reason in value),
-    "decision": _is_code,
+    "error_type": is_code,
+    "detail": is_code,
+    "reasons": lambda value: type(value) is tuple and all(is_code(reason) for reason in value),
+    "decision": is_code,
     "policy_version": _is_short,
     "approval_id": _is_short,
     "decided_by": _is_identity,
@@ -264,7 +277,7 @@ _RULES: dict[str, Any] = {
     "expires_at": _is_instant,
     "purpose": _is_short,
     "operation": _is_hash,
-    "effect_state": _is_code,
+    "effect_state": is_code,
     "arguments": _is_summary,
     "arguments_fingerprint": _is_hash,
     "result": _is_summary,

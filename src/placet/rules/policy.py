@@ -11,16 +11,31 @@ Source: REQUIREMENTS C016 to C023, H009; DESIGN section 8.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TypeGuard
 
+from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Risk
-from placet.model.decision import Allow, Ask, Decision, Deny, Requirement, RequirementKind
+from placet.model.decision import (
+    MOST_VOTES,
+    RULE_NAME,
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    Entitled,
+    Entitlement,
+    NotEntitled,
+    Requirement,
+    RequirementKind,
+    Terms,
+)
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, Role
+from placet.rules.asking import LONGEST_SECONDS, AskRules, entitlement, terms_form
 from placet.rules.canonical import canonical_bytes, sha256_hex
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
@@ -38,12 +53,15 @@ RECONCILE_SCOPE = "effects.reconcile"
 READ_EFFECTS_SCOPE = "effects.read"
 """Lets a principal learn about operations of others in its tenant."""
 
+POLICY_FAILED = "policy_failed"
+"""What is said for a policy that did not answer, or with what is no answer."""
+
 _MILDEST_FIRST = (ALLOW, ASK, DENY)
 _ORDINARY = Requirement()
 _REASON = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _MAX_VERSION_CHARACTERS = 200
 _MAX_REASONS = 64
-LONGEST_REQUIREMENT_SECONDS = 366 * 86_400.0
+LONGEST_REQUIREMENT_SECONDS = LONGEST_SECONDS
 """How long a question may wait, and an approval stay usable, at most."""
 
 
@@ -52,10 +70,12 @@ class Matrix:
     """The built-in policy engine: a table, so it never waits.
 
     Attributes:
-        requirement: what an approval must look like wherever the table, or a contract, asks.
+        requirement: what an approval must look like wherever the table, or a contract, asks, and no rule says so.
+        asks: rules that say it for some calls; see `policy.toml`.
     """
 
-    requirement: Requirement = field(default_factory=Requirement)
+    requirement: Requirement = _ORDINARY
+    asks: AskRules | None = None
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -63,7 +83,9 @@ class Matrix:
 
     @property
     def version(self) -> PolicyVersion:
-        return _version(self.requirement)
+        if self.requirement is _ORDINARY and self.asks is None:
+            return _ordinary_version()  # of every call where nobody configured anything
+        return _version(self.requirement, self.asks)
 
     async def decide(self, call: Call) -> Decision:
         return self.word(call.contract, call.principal)
@@ -74,12 +96,30 @@ class Matrix:
     def word(self, contract: Contract, principal: Principal) -> Decision:
         """The table's answer for the principal and everybody it acts for: delegation only narrows."""
         version = self.version
-        word = _cell(contract, principal, requirement=self.requirement, version=version)
+        requirement = self.requirement if self.asks is None else self._requirement_for(contract, principal.tenant)
+        word = _cell(contract, principal, requirement=requirement, version=version)
         link = principal.on_behalf_of
         while link is not None:
-            word = strictest(word, _cell(contract, link, requirement=self.requirement, version=version))
+            word = strictest(word, _cell(contract, link, requirement=requirement, version=version))
             link = link.on_behalf_of
         return word
+
+    def _requirement_for(self, contract: Contract, tenant: str) -> Requirement:
+        rule = self.asks.fitting(contract, tenant) if self.asks is not None else None
+        return self.requirement if rule is None else rule.requirement
+
+    async def may_decide(self, question: Question, person: Principal) -> Entitlement:
+        return self.entitlement(question, person)
+
+    def entitlement(self, question: Question, person: Principal) -> Entitlement:
+        """Who may decide is for the rules that asked to say; of another version of them nobody here knows."""
+        if (question.terms is not None or self.asks is not None) and question.policy_version != self.version:
+            return NotEntitled(code="policy_changed")
+        terms = question.terms
+        is_of_a_rule = self.asks is not None and terms is not None and self.asks.named(terms.rule) is not None
+        if terms is not None and terms == self.requirement.terms and not is_of_a_rule:
+            return Entitled()  # asked for where no rule said otherwise; it names nobody
+        return entitlement(self.asks, terms, person)
 
 
 def is_sound(answer: object) -> TypeGuard[Decision]:
@@ -105,14 +145,46 @@ def _has_sound_fields(answer: Decision) -> bool:
     return isinstance(answer, Deny) or _is_requirement(answer.requirement)
 
 
+def is_entitled(answer: object) -> bool:
+    """Whether an engine's answer is a yes. Anything else, and any silence, is none."""
+    return type(answer) is Entitled
+
+
+def refusal_code(answer: object) -> str:
+    """Why an engine's answer is no yes, in a fixed word; what is no answer at all has one of ours."""
+    if type(answer) is NotEntitled:
+        try:
+            code: object = answer.code
+        except AttributeError:  # made without its constructor
+            code = None
+        if type(code) is str and _REASON.fullmatch(code):
+            return code
+    return POLICY_FAILED
+
+
 def _is_requirement(value: object) -> bool:
     return (
         type(value) is Requirement
         and type(value.kind) is RequirementKind
+        and (value.terms is None or _is_terms(value.terms))
+        and ((value.terms is not None and value.terms.votes > 1) is (value.kind is RequirementKind.QUORUM))
         and all(
             is_seconds(seconds, most=LONGEST_REQUIREMENT_SECONDS)
             for seconds in (value.lifetime_seconds, value.decide_within_seconds)
         )
+    )
+
+
+def _is_terms(value: object) -> bool:
+    return (
+        type(value) is Terms
+        and type(value.rule) is str
+        and RULE_NAME.fullmatch(value.rule) is not None
+        and type(value.votes) is int
+        and 1 <= value.votes <= MOST_VOTES
+        and type(value.reason_to_approve) is bool
+        and type(value.reason_to_deny) is bool
+        and type(value.may_edit) is bool
     )
 
 
@@ -123,6 +195,8 @@ def effective(decision: Decision, call: Call) -> Decision:
     combined = strictest(decision, word)
     if isinstance(combined, Ask) and call.contract.approval is ApprovalMode.NEVER:
         return Deny(reasons=(*combined.reasons, "contract_never_asks"), policy_version=combined.policy_version)
+    if isinstance(combined, Ask) and combined.requirement.terms is not None:
+        return replace(combined, reasons=(*combined.reasons, f"rule:{combined.requirement.terms.rule}"))
     return combined
 
 
@@ -190,14 +264,21 @@ def _strictness(decision: Decision) -> int:
             return 2
 
 
+@cache
+def _ordinary_version() -> PolicyVersion:
+    return _version(_ORDINARY, None)
+
+
 @lru_cache
-def _version(requirement: Requirement) -> PolicyVersion:
+def _version(requirement: Requirement, asks: AskRules | None) -> PolicyVersion:
     table: dict[str, dict[str, str]] = {
         role.value: {risk.value: word for risk, word in row.items()} for role, row in MATRIX.items()
     }
     form = canonical_bytes(
         {
             "matrix": {role: dict(row) for role, row in table.items()},
+            **({} if asks is None else {"asks": asks.digest}),
+            **({} if requirement.terms is None else {"terms": terms_form(requirement.terms)}),
             "requirement": [
                 requirement.kind.value,
                 float(requirement.lifetime_seconds),

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from placet.errors import SignInRefused
-from placet.model.principal import Principal
+from placet.model.principal import Principal, Standing
+from placet.ports.clock import Clock
+from placet.ports.sessions import ConsoleSession, OpenedSession
 
 
 class FakeClock:
@@ -60,6 +62,47 @@ class FixedSignIn:
         if credential not in self._principals:
             raise SignInRefused
         return self._principals[credential]
+
+
+class SessionsInMemory:
+    """Sessions that live as long as this object, and a cookie and a link for whoever a test signs in."""
+
+    def __init__(self, clock: Clock, *, seconds: float = 3_600.0) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._sessions: dict[str, ConsoleSession] = {}
+        self._links: dict[str, Principal] = {}
+        self._count = 0
+
+    def link_for(self, principal: Principal) -> str:
+        """A word that signs this person in, once."""
+        self._count += 1
+        link = f"link-{self._count}"
+        self._links[link] = principal
+        return link
+
+    async def open(self, principal: Principal) -> OpenedSession:
+        if principal.standing is not Standing.PERSON:
+            raise SignInRefused
+        self._count += 1
+        ends_at = self._clock.now() + timedelta(seconds=self._seconds)
+        session = ConsoleSession(principal=principal, csrf=f"csrf-{self._count}", ends_at=ends_at)
+        self._sessions[f"cookie-{self._count}"] = session
+        return OpenedSession(cookie=f"cookie-{self._count}", session=session)
+
+    async def redeem(self, link: str) -> OpenedSession:
+        if link not in self._links:
+            raise SignInRefused
+        return await self.open(self._links.pop(link))
+
+    async def session_of(self, cookie: str) -> ConsoleSession:
+        session = self._sessions.get(cookie)
+        if session is None or session.ends_at <= self._clock.now():
+            raise SignInRefused
+        return session
+
+    async def end(self, cookie: str) -> None:
+        self._sessions.pop(cookie, None)
 
 
 class RecordingMeter:
@@ -121,6 +164,22 @@ class RecordingMeter:
 
     def sink_failed(self, *, sink: str) -> None:
         self.heard.append(("sink_failed", {"sink": sink}))
+
+    def signed_in(self, *, kind: str, outcome: str) -> None:
+        self.heard.append(("signed_in", {"kind": kind, "outcome": outcome}))
+
+    def rate_limited(self, *, scope: str) -> None:
+        self.heard.append(("rate_limited", {"scope": scope}))
+
+    def announced(self, *, destination: str, outcome: str) -> None:
+        self.heard.append(("announced", {"destination": destination, "outcome": outcome}))
+
+    def announcements_waiting(self, *, destination: str, pending: int, oldest_seconds: float, dead: int) -> None:
+        counts = {"pending": pending, "oldest_seconds": oldest_seconds, "dead": dead}
+        self.heard.append(("announcements_waiting", {"destination": destination, **counts}))
+
+    def rate_limiter_failed(self) -> None:
+        self.heard.append(("rate_limiter_failed", {}))
 
     def close(self) -> None:
         self.heard.append(("close", {}))

@@ -1,11 +1,16 @@
-"""One worker: a round now, and another after every pause, until it is told to end."""
+"""One worker: a round now, and another after every pause, until it is told to end.
+
+Announcing goes by rounds of its own beside the others: a message that nobody takes holds up no recovery.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field, replace
 
+from placet.engine.announcing import Announcer, AnnouncingReport
 from placet.engine.faults import told_of_round
 from placet.engine.gate import Gate
 from placet.engine.reconciler import RecoveryReport
@@ -13,6 +18,9 @@ from placet.engine.rounds import noted
 from placet.ports.clock import Clock
 
 _log = logging.getLogger("placet.worker")
+
+ANNOUNCING_SECONDS = 2.0
+"""How long to pause between rounds of announcing: a person who is asked should hear of it at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,36 +31,51 @@ class Round:
         recovery: rows taken over, and unknown ones settled or still open.
         expired: approvals that nobody decided in time, of every tenant.
         purged: what the settings' retention let go, rows of every kind and tenant.
+        announcing: messages that were sent, or not.
     """
 
     recovery: RecoveryReport
     expired: int
     purged: int
+    announcing: AnnouncingReport = field(default_factory=AnnouncingReport)
 
 
 class Worker:
-    """Works for one gate, whose tools' probes it can ask."""
+    """Works for one gate, whose tools' probes it can ask.
 
-    def __init__(self, gate: Gate, *, clock: Clock, pause_seconds: float) -> None:
+    Args:
+        announcer: of the gate's store; None announces nothing.
+    """
+
+    def __init__(self, gate: Gate, *, clock: Clock, pause_seconds: float, announcer: Announcer | None = None) -> None:
         self._gate = gate
         self._clock = clock
         self._pause_seconds = pause_seconds
+        self._announcer = announcer
 
     async def once(self) -> Round:
-        """One round: take over what its owners lost, close lost reads, probe what is due, expire what is overdue, and
-        forget what is old.
+        """One round: take over what its owners lost, close lost reads, probe what is due, expire what is overdue,
+        forget what is old, and announce what happened.
 
         Raises:
             Exception: the first fault of a part, a `StoreError` where its rows could not be listed; the other parts
                 were done all the same.
         """
         faults: list[Exception] = []
+        done = await self._looked_after(faults)
+        if self._announcer is not None:
+            announcing = await noted(self._announcer.round(), faults, AnnouncingReport())
+            done = replace(done, announcing=announcing)
+        if faults:
+            raise faults[0]
+        return done
+
+    async def _looked_after(self, faults: list[Exception]) -> Round:
+        """All of a round but announcing."""
         nothing = RecoveryReport(taken_over=0, committed=0, absent=0, still_unknown=0)
         recovery = await noted(self._gate.reconciler.recover(), faults, nothing)
         expired = await noted(self._gate.desk.expire_overdue(), faults, 0)
         purged = await noted(self._gate.purger.purge_round(), faults, None)
-        if faults:
-            raise faults[0]
         return Round(recovery=recovery, expired=expired, purged=0 if purged is None else purged.count)
 
     async def run(self, ending: asyncio.Event) -> None:
@@ -61,21 +84,42 @@ class Worker:
         Nothing that a round meets ends it: a fault is told in the log, without its text but with the code and the next
         step of a store's, and the next round comes.
         """
+        rounds = [self._repeated(self._round, self._pause_seconds, ending)]
+        if self._announcer is not None:
+            pause_seconds = min(ANNOUNCING_SECONDS, self._pause_seconds)
+            rounds.append(self._repeated(self._announce, pause_seconds, ending))
+        async with asyncio.TaskGroup() as group:
+            for each in rounds:
+                group.create_task(each)
+
+    async def _repeated(
+        self, round_of: Callable[[], Awaitable[None]], pause_seconds: float, ending: asyncio.Event
+    ) -> None:
         over = asyncio.ensure_future(ending.wait())
         try:
             while not ending.is_set():
-                await self._round()
-                pause = asyncio.ensure_future(self._clock.sleep(self._pause_seconds))
+                await round_of()
+                pause = asyncio.ensure_future(self._clock.sleep(pause_seconds))
                 await asyncio.wait((over, pause), return_when=asyncio.FIRST_COMPLETED)
                 pause.cancel()
         finally:
             over.cancel()
 
-    async def _round(self) -> None:
+    async def _announce(self) -> None:
+        """Said only where there was something to announce; what was not taken has been said message by message."""
         try:
-            done = await self.once()
+            done = AnnouncingReport() if self._announcer is None else await self._announcer.round()
         except Exception as fault:
-            _log.warning("round failed", extra=told_of_round(fault))
+            _log.warning("round of announcing failed", extra=told_of_round(fault))
+            return
+        if done != AnnouncingReport():
+            _log.info("announced", extra=asdict(done))
+
+    async def _round(self) -> None:
+        faults: list[Exception] = []
+        done = await self._looked_after(faults)
+        if faults:
+            _log.warning("round failed", extra=told_of_round(faults[0]))
             return
         recovery = done.recovery
         _log.info(

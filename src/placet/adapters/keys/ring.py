@@ -28,6 +28,8 @@ MASTER_BYTES = 32
 KEPT_OF_RETIRED = (KeyPurpose.AUDIT_CHAIN, KeyPurpose.AUDIT_FINGERPRINT)
 """What is left of a retired key: its audit can be verified and searched. Approvals and seals are gone."""
 
+_AUTHORITY = (KeyPurpose.APPROVAL, KeyPurpose.CREDENTIAL)
+"""What lets somebody do something."""
 _NONCE_BYTES = 12
 _SEAL_VERSION = b"\x01"
 
@@ -166,7 +168,7 @@ class KeyRing:
     def is_authentic(self, purpose: KeyPurpose, message: bytes, mac: Mac) -> bool:
         if type(mac) is not Mac or type(mac.value) is not str or type(mac.key_id) is not str:
             return False
-        if purpose is KeyPurpose.APPROVAL or self.state_of(mac.key_id) is KeyState.UNKNOWN:
+        if purpose in _AUTHORITY or self.state_of(mac.key_id) is KeyState.UNKNOWN:
             self.refresh()  # authority ends when its key is retired, in running processes too
         expected = self._mac(self._set, mac.key_id, purpose, message)
         if expected is None:

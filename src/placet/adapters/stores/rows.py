@@ -10,22 +10,40 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from placet.errors import PlacetError, StoreCorrupt
-from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalDecision,
+    ApprovalState,
+    Edited,
+    Leave,
+    Mac,
+    Question,
+    SignedVote,
+    Vote,
+    VoteKind,
+)
 from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone, UnchainedEvent
+from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.custody import KeyUse
-from placet.model.decision import RequirementKind
+from placet.model.decision import RequirementKind, Terms
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
+from placet.model.identifiers import Digest
+from placet.model.listing import Mark
 from placet.model.retention import BrokenRun, Hold, OldRows, OldRun
 from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote, StopRecord
-from placet.rules.approvals import instant_text, question_form, signed_form
+from placet.rules.approvals import edited_form, instant_text, question_form, signed_form
+from placet.rules.asking import terms_form
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(instant: datetime | None) -> int | None:
-    if instant is None:
-        return None
+    return None if instant is None else _microseconds(instant)
+
+
+def _microseconds(instant: datetime) -> int:
     passed = instant - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
@@ -36,6 +54,24 @@ def instant(value: int | None) -> datetime | None:
 
 def _sure(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
+
+
+# ---------------------------------------------------------------- pages
+
+_NEWER_THAN_ALL = (2**63 - 1, "")
+_NEWER_THAN_EVERY_EVENT = ("~", "", 0)
+
+
+def place_of(mark: Mark | None) -> tuple[int, str]:
+    """What rows of a page are compared with, an instant and a name; before the first page, newer than any row."""
+    return _NEWER_THAN_ALL if mark is None else (_microseconds(mark.at), mark.name)
+
+
+def place_of_event(mark: Mark | None) -> tuple[str, str, int]:
+    """The same for events, whose instant is compared as it stands in their bodies."""
+    if mark is None:
+        return _NEWER_THAN_EVERY_EVENT
+    return mark.at.astimezone(UTC).isoformat(timespec="microseconds"), mark.name, mark.number
 
 
 # ---------------------------------------------------------------- effects
@@ -215,11 +251,18 @@ def _approval(row: tuple[Any, ...]) -> Approval:
     question["requirement"] = RequirementKind(question["requirement"])
     question["asked_at"] = datetime.fromisoformat(question["asked_at"])
     question["decide_by"] = datetime.fromisoformat(question["decide_by"])
+    if "terms" in question:
+        question["terms"] = Terms(**question["terms"])
+    if "edited" in question:
+        question["edited"] = Edited(**question["edited"])
     answer = json.loads(row[13]) if row[13] is not None else None
     if answer is not None:
         answer["decision"] = ApprovalDecision(answer.pop("verdict"))
         answer["decided_at"] = datetime.fromisoformat(answer["decided_at"])
         answer["expires_at"] = datetime.fromisoformat(answer["expires_at"])
+        if "leave" in answer:
+            answer["leave"] = _leave_from(answer["leave"])
+        answer["votes"] = tuple(answer.get("votes", ()))
     return Approval(
         question=Question(**question, sealed_arguments=row[12]),
         question_mac=Mac(key_id=row[10], value=row[11]),
@@ -282,6 +325,14 @@ def _question_json(question: Question) -> str:
     data["requirement"] = question.requirement.value
     data["asked_at"] = instant_text(question.asked_at)
     data["decide_by"] = instant_text(question.decide_by)
+    if question.terms is None:  # in the form of before, which processes of before can read
+        del data["terms"]
+    else:
+        data["terms"] = terms_form(question.terms)
+    if question.edited is None:
+        del data["edited"]
+    else:
+        data["edited"] = edited_form(question.edited)
     return json.dumps(data, sort_keys=True)
 
 
@@ -292,7 +343,67 @@ def _answer_json(answer: Answer | None) -> str | None:
     data["verdict"] = data.pop("decision").value  # as in `signed_form`: stores have it under this name
     data["decided_at"] = instant_text(answer.decided_at)
     data["expires_at"] = instant_text(answer.expires_at)
+    data["leave"] = _leave_data(answer.leave) if answer.leave is not None else None
+    data["votes"] = list(answer.votes)
+    for name in ("leave", "votes"):
+        if not data[name]:
+            del data[name]
     return json.dumps(data, sort_keys=True)
+
+
+def _leave_data(leave: Leave) -> dict[str, Any]:
+    return {"roles": list(leave.roles), "scopes": list(leave.scopes), "is_listed": leave.is_listed}
+
+
+def _leave_from(data: dict[str, Any]) -> Leave:
+    """Raises TypeError, ValueError or KeyError for what is none."""
+    return Leave(roles=tuple(data["roles"]), scopes=tuple(data["scopes"]), is_listed=data["is_listed"])
+
+
+def edit_row(of: Question, edited_id: str) -> tuple[Any, ...]:
+    """All columns of `approval_edits`, in order: a way to find what was made of a question, which proves nothing."""
+    return (of.tenant, edited_id, of.subject, of.run_id, of.tool, of.argument_digest, of.approval_id)
+
+
+# ---------------------------------------------------------------- votes
+
+
+def vote_row(tenant: str, approval_id: str, signed: SignedVote) -> tuple[Any, ...]:
+    """All columns of `approval_votes`, in order."""
+    vote = signed.vote
+    data = {"digest_seen": vote.digest_seen, "reason": vote.reason, "leave": _leave_data(vote.leave)}
+    return (
+        tenant,
+        approval_id,
+        vote.voter,
+        vote.kind.value,
+        json.dumps(data, sort_keys=True),
+        signed.signature.key_id,
+        signed.signature.value,
+        microseconds(vote.voted_at),
+    )
+
+
+def vote_from(row: tuple[Any, ...]) -> SignedVote:
+    """Whatever a row says. One that was altered by hand, or moved, has a signature that does not hold."""
+    signature = Mac(key_id=row[5], value=row[6])
+    with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        data = json.loads(row[4])
+        vote = Vote(
+            kind=VoteKind(row[3]),
+            voter=row[2],
+            voted_at=_sure(row[7]),
+            digest_seen=data["digest_seen"],
+            reason=data["reason"],
+            leave=_leave_from(data["leave"]),
+        )
+        return SignedVote(vote=vote, signature=signature)
+    return SignedVote(vote=_unreadable_vote(row), signature=Mac(key_id="unreadable", value=row[6]))
+
+
+def _unreadable_vote(row: tuple[Any, ...]) -> Vote:
+    nothing = Leave(roles=(), scopes=(), is_listed=False)
+    return Vote(kind=VoteKind.APPROVE, voter=row[2], voted_at=_EPOCH, digest_seen=Digest(""), reason="", leave=nothing)
 
 
 # ---------------------------------------------------------------- keys
@@ -435,3 +546,44 @@ def old_rows_from(found: Iterable[tuple[int, int | None]]) -> OldRows:
     counts = list(found)
     oldest = min((at for _, at in counts if at is not None), default=None)
     return OldRows(count=sum(count for count, _ in counts), oldest_at=instant(oldest))
+
+
+# ---------------------------------------------------------------- credentials
+
+
+def credential_row(row: StoredCredential) -> tuple[Any, ...]:
+    """All columns of `credentials`, in order."""
+    return (
+        row.kind.value,
+        row.name,
+        row.tenant,
+        row.subject,
+        row.body.decode(),
+        row.mac.key_id,
+        row.mac.value,
+        microseconds(row.made_at),
+        microseconds(row.ends_at),
+        microseconds(row.used_at),
+    )
+
+
+def credential_from(row: tuple[Any, ...]) -> StoredCredential:
+    """Whatever a row says; one that was altered by hand, or moved, has a MAC that does not hold."""
+    return StoredCredential(
+        kind=CredentialKind(row[0]),
+        name=row[1],
+        tenant=row[2],
+        subject=row[3],
+        body=row[4].encode(),
+        mac=Mac(key_id=row[5], value=row[6]),
+        made_at=_told_at(row[7]) or _EPOCH,
+        ends_at=_told_at(row[8]) or _EPOCH,
+        used_at=_told_at(row[9]),
+    )
+
+
+def _told_at(value: int | None) -> datetime | None:
+    """None also for one beyond what any clock says."""
+    with suppress(OverflowError):
+        return instant(value)
+    return None

@@ -14,8 +14,19 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from placet.errors import READ_GIVEN_UP, NotFound, StoreCorrupt, StoreUnavailable
-from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalDecision,
+    ApprovalState,
+    Mac,
+    OtherVotes,
+    Question,
+    SignedAnswer,
+    SignedVote,
+)
 from placet.model.audit import AuditEvent, ChainTombstone
+from placet.model.credentials import CredentialChange, CredentialKind, StoredCredential
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
@@ -66,6 +77,9 @@ class Tables(Protocol):
     def open_approval(self, ask: SameAsk) -> Approval | None: ...
     def add_approval(self, approval: Approval) -> None: ...
     def change_approval(self, approval: Approval, *, was: Approval) -> None: ...
+    def add_edit(self, of: Question, edited_id: ApprovalId) -> None: ...
+    def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]: ...
+    def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None: ...
     def run(self, tenant: str, run_id: RunId) -> Run | None: ...
     def has_step(self, step: Step) -> bool: ...
     def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None: ...
@@ -91,6 +105,11 @@ class Tables(Protocol):
     def kept_until(self, writer: WriterId) -> int: ...
     def link_at(self, writer: WriterId, sequence: int) -> str | None: ...
     def cut(self, tombstone: ChainTombstone) -> None: ...
+    def credential(self, kind: CredentialKind, name: str) -> StoredCredential | None: ...
+    def add_credential(self, row: StoredCredential) -> None: ...
+    def change_credential(self, row: StoredCredential) -> None: ...
+    def drop_credential(self, kind: CredentialKind, name: str) -> None: ...
+    def touch_credential(self, row: StoredCredential, at: datetime) -> None: ...
 
 
 # ---------------------------------------------------------------- ledger
@@ -230,6 +249,56 @@ def answer(tables: Tables, seen: Approval, given: Answer, signature: Mac, events
         tables.add_denial(question.tenant, question.run_id, question.tool)
     tables.append(events)
     return decided
+
+
+def edit(
+    tables: Tables,
+    seen: Approval,
+    question: Question,
+    mac: Mac,
+    same: SameAsk,
+    events: tuple[AuditEvent, ...],
+) -> Approval:
+    approval = _known_approval(tables, seen)
+    if approval.state is not ApprovalState.PENDING:
+        return approval
+    if (existing := tables.open_approval(same)) is not None:
+        return existing
+    edited = Approval(
+        question=question, question_mac=mac, state=ApprovalState.PENDING, answer=None, signature=None, spent_at=None
+    )
+    tables.change_approval(replace(approval, state=ApprovalState.WITHDRAWN), was=approval)
+    tables.add_approval(edited)
+    tables.add_edit(approval.question, question.approval_id)
+    tables.append(events)
+    return edited
+
+
+def vote(
+    tables: Tables,
+    seen: Approval,
+    cast: SignedVote,
+    among: tuple[SignedVote, ...],
+    closing: SignedAnswer | None,
+    events: tuple[AuditEvent, ...],
+) -> Approval | OtherVotes:
+    approval = _known_approval(tables, seen)
+    if approval.state is not ApprovalState.PENDING:
+        return approval
+    question = approval.question
+    if _signatures(tables.votes(question.tenant, question.approval_id)) != _signatures(among):
+        return OtherVotes()
+    tables.add_vote(question.tenant, question.approval_id, cast)
+    if closing is not None:
+        decided = replace(approval, state=ApprovalState.APPROVED, answer=closing.answer, signature=closing.signature)
+        tables.change_approval(decided, was=approval)
+        approval = decided
+    tables.append(events)
+    return approval
+
+
+def _signatures(votes: tuple[SignedVote, ...]) -> list[str]:
+    return sorted(each.signature.value for each in votes)
 
 
 def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[AuditEvent, ...]) -> Approval:
@@ -411,7 +480,37 @@ def lift(tables: Tables, scope: str, events: tuple[AuditEvent, ...]) -> bool:
     return True
 
 
+# ---------------------------------------------------------------- credentials
+
+
+def put_credentials(tables: Tables, change: CredentialChange, events: tuple[AuditEvent, ...]) -> bool:
+    """All of it, or nothing if any of it is not as it was seen."""
+    seen = (*((row, was) for row, was in change.changed), *((row, row.mac) for row in change.dropped))
+    if any(tables.credential(row.kind, row.name) is not None for row in change.added):
+        return False
+    if any(_mac_of(tables.credential(row.kind, row.name)) != was for row, was in seen):
+        return False
+    for row in change.added:
+        tables.add_credential(row)
+    for row, _ in change.changed:
+        tables.change_credential(row)
+    for row in change.dropped:
+        tables.drop_credential(row.kind, row.name)
+    tables.append(events)
+    return True
+
+
+def credential_used(tables: Tables, kind: CredentialKind, name: str, every_seconds: float, now: datetime) -> None:
+    row = tables.credential(kind, name)
+    if row is not None and (row.used_at is None or row.used_at <= now - timedelta(seconds=every_seconds)):
+        tables.touch_credential(row, now)
+
+
 # ---------------------------------------------------------------- within
+
+
+def _mac_of(row: StoredCredential | None) -> Mac | None:
+    return None if row is None else row.mac
 
 
 def _known(tables: Tables, tenant: str, operation_key: OperationKey) -> Effect:

@@ -18,9 +18,11 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.model.audit import ALARMS, AuditOutcome
+from placet.model.destinations import DestinationKind
 from placet.model.effect import EffectState
 from placet.rules.breaker import CircuitState
 from placet.rules.unknowns import UnknownReason
@@ -37,13 +39,23 @@ CUT_SHORT: Final = frozenset(("caller_left", "deadline", "died", "noise", "not_c
 ALARM_KINDS: Final = frozenset(kind.value for kind in ALARMS)
 UNKNOWN_REASONS: Final = frozenset(reason.value for reason in UnknownReason)
 BREAKER_STATES: Final = frozenset(state.value for state in CircuitState)
+SIGN_IN_KINDS: Final = frozenset(("api_key", "token", "session", "unknown"))
+SIGN_IN_OUTCOMES: Final = frozenset(("let_in", "refused", "unavailable"))
+LIMITED_SCOPES: Final = frozenset(("principal", "tenant"))
+DESTINATIONS: Final = frozenset(kind.value for kind in DestinationKind)
+ANNOUNCED: Final = frozenset(("delivered", "postponed", "dead", "closed"))
 SINKS: Final = frozenset(("log", "memory", "opentelemetry", "postgres", "webhook"))
 
 _CALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _COMMIT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _COMMIT_OPERATIONS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
-_COUNTED: Final = {"decisions": DECISIONS, "effects_settled": STATES, "alarms": ALARM_KINDS}
+_COUNTED: Final = {
+    "decisions": DECISIONS,
+    "effects_settled": STATES,
+    "alarms": ALARM_KINDS,
+    "rate_limited": LIMITED_SCOPES,
+}
 _COUNTED_BY_TOOL: Final = {
     "processes_cut_short": CUT_SHORT,
     "without_room": WITHOUT_ROOM,
@@ -56,6 +68,9 @@ _MEASURED: Final = (
     "effects_unknown_oldest",
     "effects_unknown_by_reason",
     "recovery_last_round",
+    "announcements_pending",
+    "announcements_oldest",
+    "announcements_dead",
 )
 
 _registering = threading.Lock()
@@ -185,6 +200,32 @@ class PrometheusMeter:
         """Count one event a sink did not take."""
         self._count("sink_failures", sink if type(sink) is str and sink in self._sinks else UNKNOWN)
 
+    def signed_in(self, *, kind: str, outcome: str) -> None:
+        """Count one credential that was shown at the door, by its kind and what became of it."""
+        known = _one_of(SIGN_IN_KINDS, "kind", kind), _one_of(SIGN_IN_OUTCOMES, "outcome", outcome)
+        self._count("sign_ins", *known)
+
+    def rate_limited(self, *, scope: str) -> None:
+        """Count one request that was told to come later, by whose limit it was."""
+        self._count("rate_limited", _one_of(LIMITED_SCOPES, "scope", scope))
+
+    def rate_limiter_failed(self) -> None:
+        """Count one time that the shared limits could not be asked."""
+        self._collectors["rate_limiter_failures"].inc()
+
+    def announced(self, *, destination: str, outcome: str) -> None:
+        """Count one attempt to send a message, or one destination that was closed, by the destination's kind."""
+        known = _one_of(DESTINATIONS, "destination", destination), _one_of(ANNOUNCED, "outcome", outcome)
+        self._count("announcements", *known)
+
+    def announcements_waiting(self, *, destination: str, pending: int, oldest_seconds: float, dead: int) -> None:
+        """Say how many messages wait, since when the oldest does (0 if none), and how many were given up."""
+        kind = _one_of(DESTINATIONS, "destination", destination)
+        waiting, age, given_up = _whole(pending), _seconds(oldest_seconds), _whole(dead)
+        self._measured("announcements_pending", waiting, label=kind)
+        self._measured("announcements_oldest", age, label=kind)
+        self._measured("announcements_dead", given_up, label=kind)
+
     def close(self) -> None:
         """Take back what the gauges hold of this meter; they hear nothing of it any more. Counters stay and go on."""
         if self._is_closed:
@@ -201,6 +242,10 @@ class PrometheusMeter:
                 self._counter(collector, word)
         for sink in (*self._sinks, UNKNOWN):
             self._counter("sink_failures", sink)
+        for kind, outcome in product(SIGN_IN_KINDS, SIGN_IN_OUTCOMES):
+            self._counter("sign_ins", kind, outcome)
+        for series in product(DESTINATIONS, ANNOUNCED):
+            self._counter("announcements", *series)
         for tool in (*self._tools, UNKNOWN):
             for outcome in OUTCOMES:
                 self._collectors["calls"].labels(tool, outcome)
@@ -385,6 +430,29 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
         "recovery_failures": counter("placet_recovery_failures_total", "Rounds of recovery that ended with a fault."),
         "heartbeat_failures": counter("placet_heartbeat_failures_total", "Signs of life that the store did not take."),
         "alarms": counter("placet_alarms_total", "Rows found altered.", "kind"),
+        "sign_ins": counter("placet_sign_ins_total", "Credentials shown at the door.", "kind", "outcome"),
+        "rate_limited": counter("placet_rate_limited_total", "Requests told to come later.", "scope"),
+        "rate_limiter_failures": counter(
+            "placet_rate_limiter_failures_total", "Times that the shared rate limits could not be asked."
+        ),
+        "announcements": counter(
+            "placet_announcements_total",
+            "Attempts to send a message, and destinations closed.",
+            "destination",
+            "outcome",
+        ),
+        "announcements_pending": measured(
+            "placet_announcements_pending", "Messages that wait to be sent.", label_name="destination"
+        ),
+        "announcements_oldest": measured(
+            "placet_announcements_oldest_seconds",
+            "Age of the oldest message that waits.",
+            max,
+            label_name="destination",
+        ),
+        "announcements_dead": measured(
+            "placet_announcements_dead", "Messages that were given up.", label_name="destination"
+        ),
         "sink_failures": counter("placet_sink_failures_total", "Events a sink did not take.", "sink"),
     }
 

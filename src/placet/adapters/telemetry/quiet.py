@@ -42,4 +42,20 @@ class QuietMeter:
 
     def sink_failed(self, *, sink: str) -> None: ...
 
+    def signed_in(self, *, kind: str, outcome: str) -> None: ...
+
+    def rate_limited(self, *, scope: str) -> None: ...
+
+    def announced(self, *, destination: str, outcome: str) -> None:
+        return None
+
+    def announcements_waiting(self, *, destination: str, pending: int, oldest_seconds: float, dead: int) -> None:
+        return None
+
+    def rate_limiter_failed(self) -> None: ...
+
     def close(self) -> None: ...
+
+
+class QuietHttpMeter:
+    def answered(self, *, method: str, route: str, status: int, seconds: float) -> None: ...

@@ -7,25 +7,25 @@ is the operating system's word. Approving runs nothing; the proposer's next ask 
 from __future__ import annotations
 
 import re
-import sys
-import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placet.cli.failing import ContractUnavailable, Declined, UsageProblem, scope_hint
+from placet.cli.answering import ask_target, ask_yes, is_grave, is_irreversible, is_of_high_risk, refuse_unlike
+from placet.cli.failing import ContractUnavailable, UsageProblem, scope_hint
 from placet.cli.project import checked, finish, is_text, open_project, person, require_store, tools_if_loadable
-from placet.cli.screen import Column, Form, shown, value_lines
+from placet.cli.proposing import read_argument_text
+from placet.cli.screen import Column, Form, Screen, shown, value_lines
 from placet.cli.seen import Seen, countdown, details, seconds_left, seen_of, summary
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
 from placet.cli.watching import watched
+from placet.engine.approval_views import VoteView
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
-from placet.errors import DecisionRefused, NotFound
-from placet.model.approval import ApprovalState
-from placet.model.contract import EffectClass, Risk
+from placet.errors import DecisionRefused, NotFound, PlacetError
+from placet.model.approval import ApprovalState, VoteKind
 from placet.model.principal import Principal
 from placet.rules.policy import DECIDE_SCOPE
 
@@ -37,10 +37,10 @@ _verbs = COMMANDS["approvals"].verbs
 
 _PREFIX = re.compile(r"[0-9a-f]{8,64}")
 _ALL = "all"
-_NEEDS_DIGEST = frozenset({Risk.HIGH.value, Risk.CRITICAL.value})
 _NOT_GIVEN = frozenset({ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN, ApprovalState.REVOKED})
 
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The approval.")]
+_Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The approval, or several.")]
 
 
 @app.command("list", help=_verbs["list"], epilog=epilog())
@@ -90,59 +90,51 @@ def show_approval(session: Session, approval_id: _Id) -> Exit:
 @with_session
 def approve(
     session: Session,
-    approval_id: _Id,
+    approval_ids: _Ids,
     digest: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--digest",
             metavar="PREFIX",
-            help="At least 8 hex digits of the digest that `show` printed. Without it you are asked at the terminal; "
-            "irreversible calls and those of high or critical risk always need it.",
+            help="At least 8 hex digits of the digest that `show` printed; with several approvals, one for each, in "
+            "their order. Without it you are asked at the terminal; calls of high or critical risk always need it.",
         ),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Your words, for the record.")] = "",
 ) -> Exit:
-    screen = session.screen
-    if digest is not None:
-        checked(digest, "--digest is 8 to 64 hex digits, as `placet approvals show` prints them", _is_prefix)
-    elif not screen.can_ask:
-        raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(approval_id))
+    _check_digests(session, approval_ids, digest)
     _check_reason(reason)
     by, tools = _surroundings(session)
-    with _next_steps(approval_id):
-        seen = finish(_shown(session, by, tools, approval_id))
-    if not seen.has_contract:
-        raise ContractUnavailable(
-            f"The contract of {seen.view.tool!r} is not known here, so its arguments cannot be shown in full",
-            hint="Mend [placet] tools in placet.toml, or deny it.",
-        )
-    view = seen.view
-    is_open = view.state is ApprovalState.PENDING and view.why_not is None
-    if digest is None and is_open:
-        _show(session, seen)
-        if _is_grave(view):
-            raise UsageProblem(
-                f"Nothing was approved: a call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX",
-                hint=f"If exactly this may run: {_how_to_approve(view)}",
-            )
-        _ask(session, approval_id)
-    # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
-    carried = view.digest if digest is None or view.digest.startswith(digest) else digest
-    with _next_steps(approval_id):
-        return _decide(session, by, tools, approval_id, carried, reason)
+    seen = [_seen_to_approve(session, by, tools, each) for each in approval_ids]
+    refuse_unlike(seen)
+    if not digest:
+        _ask(session, seen)
+    decided: list[Seen] = []
+    for number, each in enumerate(seen):
+        said = digest[number] if digest else each.view.digest
+        # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
+        carried = each.view.digest if each.view.digest.startswith(said) else said
+        with _next_steps(approval_ids[number]), _told_before(session, decided):
+            decided.append(_decide(session, by, tools, approval_ids[number], carried, reason))
+    _report_all(session, decided)
+    return Exit.OK
 
 
 @app.command("deny", help=_verbs["deny"], epilog=epilog())
 @with_session
 def deny(
     session: Session,
-    approval_id: _Id,
+    approval_ids: _Ids,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the proposer is told, as data.")],
 ) -> Exit:
+    _refuse_twice(approval_ids)
     _check_reason(reason)
     by, tools = _surroundings(session)
-    with _next_steps(approval_id):
-        _report(session, finish(_denied(session, by, tools, approval_id, reason)))
+    denied: list[Seen] = []
+    for approval_id in approval_ids:
+        with _next_steps(approval_id), _told_before(session, denied):
+            denied.append(finish(_denied(session, by, tools, approval_id, reason)))
+    _report_all(session, denied)
     return Exit.OK
 
 
@@ -168,6 +160,39 @@ def withdraw(session: Session, approval_id: _Id) -> Exit:
     by, tools = _surroundings(session)
     with _next_steps(approval_id):
         _report(session, finish(_withdrawn(session, by, tools, approval_id)))
+    return Exit.OK
+
+
+@app.command("edit", help=_verbs["edit"], epilog=epilog())
+@with_session
+def edit(
+    session: Session,
+    approval_id: _Id,
+    digest: Annotated[
+        str, typer.Option("--digest", metavar="PREFIX", help="At least 8 hex digits of the digest that `show` printed.")
+    ],
+    args: Annotated[
+        str, typer.Option("--args", metavar="JSON", help="All arguments: JSON, @FILE, or - for standard input.")
+    ],
+) -> Exit:
+    _check_digests(session, [approval_id], [digest])
+    by, tools = _surroundings(session)
+    seen = _seen_to_approve(session, by, tools, approval_id)
+    carried = seen.view.digest if seen.view.digest.startswith(digest) else digest
+    arguments = read_argument_text(args)
+    with _next_steps(approval_id):
+        made = finish(_edited(session, by, tools, approval_id, carried, arguments))
+    _show(session, made)
+    session.screen.talk(f"{shown(approval_id)} is closed. Somebody else has to decide this one; the proposer is told.")
+    return Exit.OK
+
+
+@app.command("withdraw-vote", help=_verbs["withdraw-vote"], epilog=epilog())
+@with_session
+def withdraw_vote(session: Session, approval_id: _Id) -> Exit:
+    by, tools = _surroundings(session)
+    with _next_steps(approval_id):
+        _report(session, finish(_vote_withdrawn(session, by, tools, approval_id)))
     return Exit.OK
 
 
@@ -217,6 +242,20 @@ async def _withdrawn(session: Session, by: Principal, tools: Sequence[Tool], app
         return seen_of(view, await gate.store.now(), tools)
 
 
+async def _edited(
+    session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, arguments: str | bytes
+) -> Seen:
+    async with open_project(session.settings, tools) as gate:
+        view = await gate.desk.edit(approval_id, digest=digest, arguments=arguments, by=by)
+        return seen_of(view, await gate.store.now(), tools)
+
+
+async def _vote_withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
+    async with open_project(session.settings, tools) as gate:
+        view = await gate.desk.withdraw_vote(_as_id(approval_id), by=by)
+        return seen_of(view, await gate.store.now(), tools)
+
+
 @contextmanager
 def _next_steps(approval_id: str) -> Iterator[None]:
     """What goes wrong in here is told with a next step about this approval."""
@@ -232,25 +271,45 @@ def _next_steps(approval_id: str) -> Iterator[None]:
             "already_decided": f"{see} says who decided. Another decision needs a new ask by the proposer.",
             "not_approved": f"{see} says who decided, and why. The proposer has to ask anew.",
             "scope_missing": scope_hint(DECIDE_SCOPE),
+            "not_an_approver": f"{see} names who may decide it, as far as they are listed here.",
         }
         error.hint = error.hint or steps.get(error.code, "")
         raise
 
 
-def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str) -> Exit:
+def _seen_to_approve(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
+    with _next_steps(approval_id):
+        seen = finish(_shown(session, by, tools, approval_id))
+    if not seen.has_contract:
+        raise ContractUnavailable(
+            f"The contract of {seen.view.tool!r} is not known here, so its arguments cannot be shown in full",
+            hint="Mend [placet] tools in placet.toml, or deny it.",
+        )
+    return seen
+
+
+def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str) -> Seen:
     try:
-        seen = finish(_approved(session, by, tools, approval_id, digest, reason))
+        return finish(_approved(session, by, tools, approval_id, digest, reason))
     except DecisionRefused as error:
         if error.code != "already_decided":
             raise
         refusal = error
-    else:
-        _report(session, seen)
-        return Exit.OK
     state = finish(_shown(session, by, tools, approval_id)).view.state
     if state in _NOT_GIVEN:  # "decided already", by a decision that was no approval, has an exit code of its own
         raise DecisionRefused(str(refusal), code="not_approved", hint=refusal.hint)
     raise refusal
+
+
+@contextmanager
+def _told_before(session: Session, decided: Sequence[Seen]) -> Iterator[None]:
+    """Where one of several is refused, those before it are decided all the same, and that is told."""
+    try:
+        yield
+    except PlacetError:
+        for each in decided:
+            session.screen.warn(f"placet: decided before: {each.view.state.value} {shown(each.view.approval_id)}")
+        raise
 
 
 def _as_id(said: str) -> str:
@@ -261,26 +320,48 @@ def _as_id(said: str) -> str:
 # ---------------------------------------------------------------- asking the person
 
 
-def _ask(session: Session, approval_id: str) -> None:
-    """Ask at the terminal; only a plain yes is one, and only one that was typed after the question was there.
+def _ask(session: Session, seen: Sequence[Seen]) -> None:
+    """Show everything that would run, and ask; what is decided already, or not this person's, is left to the desk.
 
     Raises:
-        Declined: anything else, or the end of the input.
+        Declined: the answer was no yes.
+        UsageProblem: a yes is too little for it.
     """
-    sys.stdout.flush()
-    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    sys.stdout.write("approve? [y/N] ")
-    sys.stdout.flush()
-    line = sys.stdin.readline()  # not input(): an interrupt that comes right after its prompt would be lost in it
-    if not line.endswith("\n"):
-        session.screen.warn("")
-    answer = line.removesuffix("\n")
-    if answer not in ("y", "Y", "yes"):
-        raise Declined("Not approved; it still waits", hint=f"To refuse it for good: {_how_to_deny(approval_id)}")
+    open_ones = [each for each in seen if each.view.state is ApprovalState.PENDING and each.view.why_not is None]
+    for each in open_ones:
+        _show(session, each)
+    if not open_ones:
+        return
+    view = open_ones[0].view
+    hint = f"To refuse it for good: {_how_to_deny(view.approval_id)}"
+    if len(open_ones) == 1 and is_irreversible(view) and not is_of_high_risk(view):
+        ask_target(session.screen, view, hint=hint)
+        return
+    if any(is_grave(each.view) for each in open_ones):
+        raise UsageProblem(
+            f"Nothing was approved: a call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX",
+            hint=f"If exactly this may run: {_how_to_approve(view)}",
+        )
+    ask_yes(session.screen, "approve?" if len(open_ones) == 1 else f"approve all {len(open_ones)}?", hint=hint)
 
 
-def _is_grave(view: ApprovalView) -> bool:
-    return view.risk in _NEEDS_DIGEST or view.effect_class == EffectClass.IRREVERSIBLE.value
+def _check_digests(session: Session, approval_ids: Sequence[str], digests: Sequence[str] | None) -> None:
+    _refuse_twice(approval_ids)
+    if not digests:
+        if not session.screen.can_ask:
+            raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(approval_ids[0]))
+        return
+    for digest in digests:
+        checked(digest, "--digest is 8 to 64 hex digits, as `placet approvals show` prints them", _is_prefix)
+    if len(digests) != len(approval_ids):
+        raise UsageProblem(
+            f"{len(approval_ids)} approvals need a --digest each, in their order; {len(digests)} were given"
+        )
+
+
+def _refuse_twice(approval_ids: Sequence[str]) -> None:
+    if len(set(approval_ids)) != len(approval_ids):
+        raise UsageProblem("The same approval is named twice")
 
 
 def _how_to_see(approval_id: str) -> str:
@@ -336,9 +417,14 @@ def _show(session: Session, seen: Seen) -> None:
             ("does", view.description or None),
             ("risk", f"{view.risk}, {view.effect_class}"),
             ("asked by", view.requested_by),
+            ("edited by", view.edited_by),
+            ("edited from", view.edited_from),
             ("on behalf of", view.on_behalf_of),
             ("run", view.run_id),
             ("reasons", ", ".join(view.reasons) or None),
+            ("needs", _needs(view)),
+            ("may decide", ", ".join(view.who_may) or None),
+            *(("vote", _vote(screen, vote)) for vote in view.votes),
             ("resource", view.resource),
             ("asked at", screen.instant(view.asked_at)),
             ("decide by", f"{screen.instant(view.decide_by)}{left if view.decided_at is None else ''}"),
@@ -361,8 +447,28 @@ def _show(session: Session, seen: Seen) -> None:
         screen.talk(f"You may not decide this: {view.why_not}" if view.why_not is not None else _how_to_decide(view))
 
 
+def _needs(view: ApprovalView) -> str:
+    """Whose answer it takes, by which rule, and with what words."""
+    of = f" of {view.votes_needed} people" if view.votes_needed > 1 else ""
+    rule = f", by rule {view.rule}" if view.rule is not None else ""
+    reason = f", with a reason to {' and to '.join(view.needs_reason)}" if view.needs_reason else ""
+    return f"{view.requirement}{of}{rule}{reason}"
+
+
+def _vote(screen: Screen, vote: VoteView) -> str:
+    return f"{vote.voter} at {screen.instant(vote.voted_at)}" + (f": {vote.words}" if vote.words else "")
+
+
 def _how_to_decide(view: ApprovalView) -> str:
     return f"{_how_to_approve(view)}, or: {_how_to_deny(view.approval_id)}"
+
+
+def _report_all(session: Session, decided: Sequence[Seen]) -> None:
+    if len(decided) > 1 and not session.screen.is_text:
+        session.screen.document("approvals-decided/1", {"approvals": [details(each) for each in decided]})
+        return
+    for each in decided:
+        _report(session, each)
 
 
 def _report(session: Session, seen: Seen) -> None:
@@ -380,6 +486,9 @@ def _report(session: Session, seen: Seen) -> None:
             screen.talk(
                 f"Nothing ran. The proposer may run exactly this, once, until {screen.instant(view.expires_at)}."
             )
+        case ApprovalState.PENDING:
+            said = "Your vote counts" if view.own_vote == VoteKind.APPROVE else "Your vote is taken back"
+            screen.talk(f"{said}: {len(view.votes)} of {view.votes_needed} people have approved. Nothing may run yet.")
         case ApprovalState.SPENT:
             screen.talk("You approved it before, and it was used already: it cannot run again.")
         case ApprovalState.WITHDRAWN:

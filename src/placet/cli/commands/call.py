@@ -15,10 +15,10 @@ import typer
 
 from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
 from placet.cli.failing import UsageProblem, exit_of_outcome
-from placet.cli.project import agent, checked, finish, load_tools, open_project, require_store
-from placet.cli.proposing import read_argument_text, read_proposals
+from placet.cli.project import agent, checked, finish, load_tools, open_project, policy_of, require_store
+from placet.cli.proposing import read_argument_text, read_proposals, text_of
 from placet.cli.screen import Form, Screen, shown, shown_key, value_lines
-from placet.cli.session import Session, epilog, new_app, with_list_session
+from placet.cli.session import Session, epilog, new_app, with_served_list_session
 from placet.cli.streams import OutputLost, abandon
 from placet.cli.table import WORST_FIRST, Exit
 from placet.model.decision import Allow, Ask, Decision, Deny
@@ -37,6 +37,8 @@ from placet.model.principal import Principal, is_identity
 from placet.rules.proposals import audit_substitutes, is_call_id
 
 if TYPE_CHECKING:
+    from placet.cli.remote import Server
+    from placet.client import Client
     from placet.engine.gate import Gate
     from placet.rules.contracts import Tool
 
@@ -68,7 +70,7 @@ _Drain = Annotated[
 
 
 @app.command(epilog=epilog())
-@with_list_session
+@with_served_list_session
 def call(
     session: Session,
     tool: _Tool = None,
@@ -85,6 +87,7 @@ def call(
 
     The proposals are those of [agent] in placet.toml. A call that waits for approval ends with 5: ask again, with the
     same --run, after the decision. A file ends with the worst of its calls: 7, 1, 8, 3, 6, 5, 0.
+    With --server the proposals are those of whoever the token says, and the server's own gate answers.
     SIGTERM lets what runs end within --drain-seconds, and begins nothing more; what has not ended then ends with 7.
     """
     if (tool is None) == (file is None):
@@ -97,9 +100,11 @@ def call(
         )
     _check_ids(run, call_id, idempotency_key)
     limit = drain_seconds(drain)
-    settings = session.settings
-    principal = agent(settings)
-    tools = load_tools(settings)
+    server = session.server
+    if server is not None and dry_run:
+        raise UsageProblem("--dry-run asks the policy of the project here, and no server")
+    principal = agent(session.settings) if server is None else None
+    tools = load_tools(session.settings) if server is None else ()
     if file is not None:
         read = read_proposals(file, tools)
         batch = read.proposals
@@ -107,7 +112,8 @@ def call(
     else:
         arguments = read_argument_text(args) if args is not None else "{}"
         batch = [{"call_id": call_id or f"c-{secrets.token_hex(6)}", "tool": tool, "arguments": arguments}]
-        _warn_of_name(session.screen, tool, tools)
+        if server is None:
+            _warn_of_name(session.screen, tool, tools)
     asking = _Asking(
         session=session,
         tools=tools,
@@ -118,7 +124,9 @@ def call(
     )
     if dry_run:
         return asking.explain()
-    require_store(settings)
+    if server is not None:
+        return asking.ask(server, idempotency_key=idempotency_key, stop_on_failure=stop_on_failure)
+    require_store(session.settings)
     return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure, drain_seconds=limit)
 
 
@@ -156,7 +164,7 @@ class _Asking:
         *,
         session: Session,
         tools: Sequence[Tool],
-        principal: Principal,
+        principal: Principal | None,
         run: str,
         batch: list[Any],
         is_single: bool,
@@ -171,6 +179,27 @@ class _Asking:
 
     # ------------------------------------------------------------ for real
 
+    def ask(self, server: Server, *, idempotency_key: str | None, stop_on_failure: bool) -> Exit:
+        """The same of a server, which does what its own gate does."""
+        from placet.client import AnswerLost
+
+        self._screen.talk(self._names())
+        try:
+            with server.connect() as client:
+                outcomes = self._asked(client, idempotency_key, stop_on_failure=stop_on_failure)
+        except (KeyboardInterrupt, AnswerLost):
+            self._warn_of_cut()
+            raise
+        return self._told(outcomes)
+
+    def _asked(self, client: Client, idempotency_key: str | None, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
+        if self._is_single:
+            call_id, tool, arguments = (self._batch[0][name] for name in ("call_id", "tool", "arguments"))
+            said = text_of(arguments)
+            return (client.submit(tool, said, run=self._run, call_id=call_id, idempotency_key=idempotency_key),)
+        submit = client.submit_until_failure if stop_on_failure else client.submit_all
+        return submit(self._batch, run=self._run)
+
     def submit(self, *, idempotency_key: str | None, stop_on_failure: bool, drain_seconds: float) -> Exit:
         self._screen.talk(self._names())
         try:
@@ -178,6 +207,9 @@ class _Asking:
         except KeyboardInterrupt:
             self._warn_of_cut()
             raise
+        return self._told(outcomes)
+
+    def _told(self, outcomes: Sequence[Outcome]) -> Exit:
         try:
             self._show(outcomes)
         except OutputLost:
@@ -221,13 +253,19 @@ class _Asking:
     async def _submitted(
         self, gate: Gate, idempotency_key: str | None, *, stop_on_failure: bool
     ) -> tuple[Outcome, ...]:
-        principal, run = self._principal, self._run
+        principal, run = self._proposer(), self._run
         if self._is_single:
             proposal = self._batch[0]
             return (await gate.submit(proposal, principal=principal, run=run, idempotency_key=idempotency_key),)
         if stop_on_failure:
             return await gate.submit_until_failure(self._batch, principal=principal, run=run)
         return await gate.submit_all(self._batch, principal=principal, run=run)
+
+    def _proposer(self) -> Principal:
+        """Whom the project proposes for. At a server that is whoever its token says."""
+        if self._principal is None:
+            raise UsageProblem("A server knows its own agents")
+        return self._principal
 
     def _show(self, outcomes: Sequence[Outcome]) -> None:
         if self._is_single:
@@ -311,15 +349,16 @@ class _Asking:
                 for data in shown_as:
                     reasons = shown(", ".join(data["reasons"]) or "none")
                     self._screen.line(f"{data['decision']}  {shown(data['tool'])}  {shown(data['call_id'])}  {reasons}")
-        return worst([_exit_of_answer(answer) for answer in answers])
+        return worst([exit_of_answer(answer) for answer in answers])
 
     async def _explained(self) -> list[Decision | Outcome]:
         """Policy looks at no store, so none is opened, made or written."""
         from placet.bootstrap.addresses import MEMORY
         from placet.bootstrap.opening import Recovery, open_gate
 
-        async with open_gate(tools=self._tools, store=MEMORY, recovery=Recovery.MANUAL) as gate:
-            return [await gate.explain(raw, principal=self._principal, run=self._run) for raw in self._batch]
+        policy = policy_of(self._session.settings)
+        async with open_gate(tools=self._tools, store=MEMORY, recovery=Recovery.MANUAL, policy=policy) as gate:
+            return [await gate.explain(raw, principal=self._proposer(), run=self._run) for raw in self._batch]
 
     def _explanation(self, raw: object, answer: Decision | Outcome) -> dict[str, Any]:
         call_id, name, _ = audit_substitutes(raw)
@@ -339,7 +378,8 @@ class _Asking:
         return data
 
 
-def _exit_of_answer(answer: Decision | Outcome) -> Exit | None:
+def exit_of_answer(answer: Decision | Outcome) -> Exit | None:
+    """The exit code of what policy would say; None as `exit_of_outcome`."""
     match answer:
         case Allow():
             return Exit.OK

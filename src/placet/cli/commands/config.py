@@ -14,8 +14,11 @@ from placet.cli.screen import shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.settings import FILE_NAME, VARIABLES, Origin, Settings, unknown_variables
 from placet.cli.table import COMMANDS, Exit
+from placet.model.admission import Admission
 from placet.model.principal import Principal
+from placet.model.rates import Rate
 from placet.model.retention import Retention
+from placet.rules.addresses import shown_word
 
 app = new_app("config")
 _verbs = COMMANDS["config"].verbs
@@ -67,10 +70,12 @@ def _settings(settings: Settings) -> tuple[_Setting, ...]:
         "config": None if settings.file is None else str(settings.file),
         "store": named_store(settings.store),
         "key": None if settings.key is None and is_address(settings.store) else str(settings.key_file),
-        "tools": settings.tools,
+        "policy": None if settings.policy is None else str(settings.policy),
+        "tools": None if settings.tools is None else shown_word(settings.tools),
         "agent": None if settings.agent is None else _principal(settings.agent),
         "people": {name: _principal(each) for name, each in settings.people.items()} or None,
         "retention": _ages(settings.retention),
+        "sign_in": _doors(settings.admission),
     }
     return tuple(
         _Setting(name=name, value=value, origin=settings.origins[name], told=_told(name, value, settings))
@@ -98,6 +103,18 @@ def _ages(retention: Retention) -> str | None:
     """As the project file says them; None where everything is kept for ever."""
     ages = {"operations": retention.seconds, "audit": retention.audit_seconds}
     return ", ".join(f"{name} {age_text(age)}" for name, age in ages.items() if age is not None) or None
+
+
+def _doors(admission: Admission) -> str:
+    """How often anybody may come, and whose tokens are believed. An address of shared limits may hold a password."""
+    rates = f"{_rate(admission.rates.per_principal)} each, {_rate(admission.rates.per_tenant)} per tenant"
+    shared = "" if admission.rates.shared_at is None else ", shared"
+    issuers = ", ".join(each.issuer for each in admission.issuers)
+    return f"{rates}{shared}" + (f"; issuers: {issuers}" if issuers else "")
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.count} in {rate.seconds} s"
 
 
 def _principal(principal: Principal) -> dict[str, Any]:

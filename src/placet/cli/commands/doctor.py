@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from placet.cli.project import finish, load_tools
+from placet.cli.project import finish, load_tools, policy_of
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
-from placet.cli.settings import Settings, unknown_variables
+from placet.cli.settings import Origin, Settings, unknown_variables
 from placet.cli.table import Exit
 from placet.errors import PlacetError
+from placet.ports.policy import PolicyEngine
 from placet.proof.doctor import Deployment, Depth, Diagnosis, Level, Report, diagnose
 from placet.rules.contracts import Tool
-from placet.rules.policy import Matrix
 
 app = new_app("doctor")
 
@@ -51,11 +51,20 @@ def deployment(settings: Settings) -> Deployment:
         store=settings.store,
         key=settings.key,
         tools=_tools(settings),
-        policy=Matrix(),
+        policy=_policy(settings),
         agent=settings.agent,
         people=tuple(settings.people.values()),
         unread=unknown_variables(),
+        announcements=settings.announcements,
+        admission=settings.admission if settings.origins["sign_in"] is Origin.FILE else None,
     )
+
+
+def _policy(settings: Settings) -> PolicyEngine | PlacetError:
+    try:
+        return policy_of(settings)
+    except PlacetError as error:
+        return error
 
 
 def _tools(settings: Settings) -> tuple[Tool, ...] | PlacetError:

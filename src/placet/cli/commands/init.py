@@ -45,7 +45,7 @@ _PERSON = """\
 [people.{name}]
 tenant = "local"
 roles = ["operator"]
-scopes = ["approvals.decide", "effects.read", "effects.reconcile"]
+scopes = ["approvals.decide", "audit.read", "effects.read", "effects.reconcile", "ops.stop"]
 """
 
 

@@ -44,6 +44,7 @@ def list_keys(session: Session) -> Exit:
             Column(title="arguments", cell=lambda r: str(r.use.arguments)),
             Column(title="results", cell=lambda r: str(r.use.results)),
             Column(title="events", cell=lambda r: str(r.use.events)),
+            Column(title="api keys", cell=lambda r: str(r.use.api_keys)),
         ],
         item_schema="key/1",
         nothing="There is no key.",
@@ -72,7 +73,7 @@ def retire(
         typer.Option(
             "--losing",
             metavar="WHAT",
-            help="What may be lost for good with it: approvals, arguments or results; repeatable. "
+            help="What may be lost for good with it: approvals, arguments, results or api_keys; repeatable. "
             "Without it a key that is still needed stays.",
         ),
     ] = None,
@@ -135,5 +136,6 @@ def _data(record: KeyRecord) -> dict[str, Any]:
             "arguments": record.use.arguments,
             "results": record.use.results,
             "events": record.use.events,
+            "api_keys": record.use.api_keys,
         },
     }

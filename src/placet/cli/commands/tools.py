@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.project import load_tools
+from placet.cli.remote import Server
 from placet.cli.screen import Column, shown, value_lines
-from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.session import Session, epilog, new_app, with_list_session, with_served_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
 from placet.engine.registry import Registry
 from placet.errors import ContractError, NotFound
@@ -31,8 +32,10 @@ _verbs = COMMANDS["tools"].verbs
 
 
 @app.command("list", help=_verbs["list"], epilog=epilog())
-@with_list_session
+@with_served_list_session
 def list_tools(session: Session) -> Exit:
+    if session.server is not None:
+        return _list_served(session, session.server)
     registry = Registry(load_tools(session.settings))
     session.screen.listing(
         "tools",
@@ -49,6 +52,28 @@ def list_tools(session: Session) -> Exit:
         ],
         item_schema="tool-summary/1",
         nothing="No tool is registered.",
+    )
+    return Exit.OK
+
+
+def _list_served(session: Session, server: Server) -> Exit:
+    """Those that whoever the token says may see there."""
+    with server.connect() as client:
+        found = client.tools()
+    session.screen.listing(
+        "tools",
+        list(found),
+        as_data=lambda tool: tool,
+        columns=[
+            Column(title="name", cell=lambda tool: str(tool["name"])),
+            Column(title="version", cell=lambda tool: str(tool["version"])),
+            Column(title="effect", cell=lambda tool: str(tool["effect_class"])),
+            Column(title="risk", cell=lambda tool: str(tool["risk"])),
+            Column(title="permission", cell=lambda tool: str(tool["permission"] or "-")),
+            Column(title="approval", cell=lambda tool: str(tool["approval"])),
+        ],
+        item_schema="served-tool/1",
+        nothing="There is no tool that you may see.",
     )
     return Exit.OK
 

@@ -12,14 +12,13 @@ from placet.bootstrap.addresses import shown_store
 from placet.bootstrap.scratch import NAMES
 from placet.cli.failing import UsageProblem
 from placet.cli.files import write_new_file
-from placet.cli.project import finish, load_tools
+from placet.cli.project import finish, load_tools, policy_of
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.settings import Settings
 from placet.cli.table import Exit
 from placet.proof.verify import Configuration, Finding, Guarantee, Origin, Verdict, Verification, verify
 from placet.proof.verify.junit import junit
-from placet.rules.policy import Matrix
 
 app = new_app("verify")
 
@@ -81,7 +80,7 @@ def _configuration(settings: Settings) -> Configuration:
     module, _, attribute = (settings.tools or "").partition(":")
     return Configuration(
         tools=tools,
-        policy=Matrix(),
+        policy=policy_of(settings),
         agent=settings.agent,
         origin=Origin(folder=settings.folder, module=module, attribute=attribute),
         database=settings.store if isinstance(settings.store, str) else None,

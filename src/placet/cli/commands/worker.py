@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from placet.bootstrap.addresses import shown_store
+from placet.bootstrap.announcing import announcer_of
 from placet.bootstrap.surroundings import configure_logging, system_clock
 from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
 from placet.cli.failing import UsageProblem
-from placet.cli.project import finish, load_tools, open_project, require_store
+from placet.cli.project import finish, load_tools, project_opening, require_store
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.table import Exit
 from placet.model.exact import is_seconds
@@ -41,7 +43,8 @@ def worker(
 ) -> Exit:
     """Recover effects whose processes are gone, ask the probes of unknown ones, and expire what nobody decided.
 
-    Where placet.toml has [retention], or contracts say so themselves, forget what finished long ago as well.
+    Where placet.toml has [retention], or contracts say so themselves, forget what finished long ago as well; where it
+    has [[notify]], announce what happened.
 
     Runs until SIGTERM, and then finishes its round; any number may run on one store. It writes JSON lines about each
     round to standard error, and nothing to standard output but the round of --once. Ends with 0, or with 1 if a round
@@ -61,14 +64,23 @@ def worker(
 
 
 async def _one_round(session: Session, tools: Collection[Tool]) -> Round:
-    async with open_project(session.settings, tools) as gate:
-        return await Worker(gate, clock=system_clock(), pause_seconds=1.0).once()
+    async with _working(session, tools, 1.0) as worker:
+        return await worker.once()
+
+
+@asynccontextmanager
+async def _working(session: Session, tools: Collection[Tool], pause_seconds: float) -> AsyncIterator[Worker]:
+    opening = project_opening(session.settings, tools)
+    with redirect_stdout(sys.stderr):  # a probe's print is no data
+        async with opening as gate:
+            announcer = announcer_of(opening, session.settings.announcements)
+            yield Worker(gate, clock=system_clock(), pause_seconds=pause_seconds, announcer=announcer)
 
 
 async def _rounds(session: Session, tools: Collection[Tool], interval: float, limit: float) -> None:
     ending = asyncio.Event()
-    async with open_project(session.settings, tools) as gate:
-        working = asyncio.ensure_future(Worker(gate, clock=system_clock(), pause_seconds=interval).run(ending))
+    async with _working(session, tools, interval) as worker:
+        working = asyncio.ensure_future(worker.run(ending))
 
         async def drain() -> bool:
             _log.info("ending")
@@ -84,6 +96,9 @@ async def _rounds(session: Session, tools: Collection[Tool], interval: float, li
 
 def _show(session: Session, done: Round) -> None:
     body = {**asdict(done.recovery), "expired": done.expired, "purged": done.purged}
+    if session.settings.announcements.destinations:
+        told = done.announcing
+        body |= {"delivered": told.delivered, "postponed": told.postponed, "given_up": told.dead}
     if session.screen.is_text:
         session.screen.fields((name.replace("_", " "), str(number)) for name, number in body.items())
     else:

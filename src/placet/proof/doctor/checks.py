@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from placet.errors import PlacetError
+from placet.model.admission import Admission
+from placet.model.destinations import Announcements
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
 from placet.ports.examining import Examination, ServerExamination
@@ -53,19 +55,23 @@ class Deployment:
     Attributes:
         store: the path of a SQLite file, a `postgresql://` address, or `memory:`.
         key: None leaves it to `<store>.key`.
-        tools: what would be registered, or why it cannot be loaded.
+        tools, policy: what would be registered, and what would decide, or why it cannot be loaded.
         agent, people: who proposes and who may decide, as far as the deployment says so itself.
+        admission: who is let in at the front doors; None where nothing was said.
+        announcements: where what happens is announced.
         unread: names of settings that nobody reads, with the one that was probably meant.
     """
 
     store: str | Path
     key: Path | None
     tools: tuple[Tool, ...] | PlacetError
-    policy: PolicyEngine
+    policy: PolicyEngine | PlacetError
     agent: Principal | None = None
     people: tuple[Principal, ...] = ()
     sinks: tuple[AuditSink, ...] = ()
     unread: dict[str, str | None] = field(default_factory=dict)
+    admission: Admission | None = None
+    announcements: Announcements | None = None
 
     @property
     def kind(self) -> StoreKind:

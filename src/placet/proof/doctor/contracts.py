@@ -10,7 +10,9 @@ from placet.engine.registry import Registry
 from placet.errors import PlacetError
 from placet.model.contract import ApprovalMode, Contract, Isolation
 from placet.model.principal import Principal, Role
+from placet.ports.policy import PolicyEngine
 from placet.proof.doctor.checks import Check, Patient, Saying, fail, of_error, ok, skipped, warn
+from placet.proof.doctor.scopes import scopes
 from placet.rules.policy import DECIDE_SCOPE, RECONCILE_SCOPE
 from placet.rules.promises import lint
 
@@ -75,24 +77,26 @@ def contract_other(patient: Patient) -> Saying:
 
 def policy(patient: Patient) -> Saying:
     engine = patient.deployment.policy
+    if isinstance(engine, PlacetError):
+        return fail(str(engine), engine.hint)
     version: object = None
     with suppress(BaseException):  # a policy engine may be anybody's
         version = engine.version
     if type(version) is not str or not version:
         return fail("the policy has no version, so every call would be denied", "Mend the policy before you start.")
-    silent = [contract.name for contract in _contracts(patient) if not _is_answered(patient, contract)]
+    silent = [contract.name for contract in _contracts(patient) if not _is_answered(engine, patient, contract)]
     if silent:
         return fail(f"the policy does not answer for {_named(silent)}", "Every such call is denied: mend the policy.")
     return ok(f"version {version[:12]}")
 
 
-def _is_answered(patient: Patient, contract: Contract) -> bool:
+def _is_answered(engine: PolicyEngine, patient: Patient, contract: Contract) -> bool:
     agent = patient.deployment.agent
     tenant = agent.tenant if agent is not None else "doctor"
     asked = [Principal.agent("doctor", tenant=tenant, roles=(role,)) for role in Role]
     with suppress(BaseException):
         return all(
-            type(patient.deployment.policy.is_listed(contract, each)) is bool
+            type(engine.is_listed(contract, each)) is bool
             for each in (*asked, *((agent,) if agent is not None else ()))
         )
     return False
@@ -204,5 +208,6 @@ CHECKS = (
     Check(id="contract_other", about="other promises", look=contract_other),
     Check(id="policy", about="policy", look=policy),
     Check(id="deciders", about="people who may decide", look=deciders),
+    Check(id="scopes", about="scopes that are handed out", look=scopes),
     Check(id="sinks", about="audit sinks", look=sinks),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placet.bootstrap.records import chain_linker
-from placet.engine.approving import verify
+from placet.engine.verifying import verify
 from placet.model.audit import ElidedEvents
 from placet.model.effect import BrokenEffect
 from placet.model.identifiers import WriterId

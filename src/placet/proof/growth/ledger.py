@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from placet.engine.approving import question_binding
 from placet.engine.results import result_digest, row_binding
+from placet.engine.verifying import question_binding
 from placet.model.approval import Answer, Question
 from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, RequestId, RunId
 from placet.ports.keys import KeyPurpose, Keys

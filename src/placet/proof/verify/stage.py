@@ -16,10 +16,11 @@ from typing import Any
 from placet.bootstrap.opening import Recovery, open_gate
 from placet.engine.gate import Gate
 from placet.engine.settings import GateSettings
+from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
 from placet.model.contract import Contract, Isolation
-from placet.model.decision import Allow, Ask, Decision, Requirement
+from placet.model.decision import Allow, Ask, Decision, Entitled, Entitlement, Requirement
 from placet.model.identifiers import PolicyVersion
 from placet.model.json import JsonValue
 from placet.model.outcome import AwaitingApproval, Outcome
@@ -116,6 +117,9 @@ class Everyone:
 
     def is_listed(self, contract: Contract, principal: Principal) -> bool:
         return True
+
+    async def may_decide(self, question: Question, person: Principal) -> Entitlement:
+        return Entitled()
 
 
 ALLOW = Everyone(Allow(reasons=("verify",), policy_version=Everyone.version))

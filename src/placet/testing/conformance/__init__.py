@@ -12,13 +12,17 @@ A store is right when every test passes. Nothing here knows how it keeps its row
 
 from __future__ import annotations
 
+from placet.testing.conformance.announcing import AnnouncingConformance
 from placet.testing.conformance.approvals import ApprovalConformance
 from placet.testing.conformance.archiving import ArchiveConformance
 from placet.testing.conformance.attempts import AttemptConformance
 from placet.testing.conformance.claims import ClaimConformance
 from placet.testing.conformance.co_committing import CoCommitConformance
+from placet.testing.conformance.credentials import CredentialConformance
 from placet.testing.conformance.custody import CustodyConformance
+from placet.testing.conformance.editing import EditConformance
 from placet.testing.conformance.journal import JournalConformance
+from placet.testing.conformance.paging import PagingConformance
 from placet.testing.conformance.reconciling import ReconcileConformance
 from placet.testing.conformance.samples import (
     _BEGINNING,
@@ -57,6 +61,7 @@ from placet.testing.conformance.samples import (
 )
 from placet.testing.conformance.stopping import StopConformance
 from placet.testing.conformance.tenants import TenantConformance
+from placet.testing.conformance.voting import VotingConformance
 
 __all__ = [
     "ANOTHER_MAC",
@@ -101,11 +106,16 @@ class StoreConformance(
     AttemptConformance,
     ReconcileConformance,
     ApprovalConformance,
+    VotingConformance,
+    EditConformance,
     JournalConformance,
+    PagingConformance,
     CustodyConformance,
     StopConformance,
     TenantConformance,
     ArchiveConformance,
+    CredentialConformance,
+    AnnouncingConformance,
     CoCommitConformance,
 ):
     """The suite. Every test opens its own empty store."""

@@ -12,10 +12,22 @@ from typing import TypeVar
 
 from placet.adapters.stores import verbs
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.memory.admitting import MemoryCredentials
 from placet.adapters.stores.memory.archive import MemoryArchive
+from placet.adapters.stores.memory.outbox import MemoryOutbox
 from placet.adapters.stores.memory.tables import MemoryTables
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalState,
+    Mac,
+    OtherVotes,
+    Question,
+    SignedAnswer,
+    SignedVote,
+)
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
+from placet.model.credentials import CredentialKind
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
@@ -35,6 +47,7 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
+from placet.model.listing import Mark
 from placet.model.principal import subjects_of
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.model.waking import Topic
@@ -43,11 +56,12 @@ from placet.ports.keys import Keys, sealed_under
 from placet.ports.meter import Meter
 from placet.ports.store import AuditSnapshot, Heard, nobody
 from placet.ports.wakeups import Wakeup, silence
+from placet.rules.listing import mark_of_approval, mark_of_effect, mark_of_event, page
 
 Answered = TypeVar("Answered")
 
 
-class MemoryStore(MemoryArchive):
+class MemoryStore(MemoryArchive, MemoryCredentials, MemoryOutbox):
     """Every verb of the store port, immediately."""
 
     def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard = nobody) -> None:
@@ -108,6 +122,12 @@ class MemoryStore(MemoryArchive):
             and (subject is None or subject in subjects_of(e.subject))
         ]
         return tuple(sorted(found, key=lambda e: e.updated_at, reverse=True)[:limit])
+
+    async def effects_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[EffectState], limit: int, subject: str | None
+    ) -> tuple[Effect, ...]:
+        found = await self.effects(tenant=tenant, states=states, limit=len(self._tables.effects), subject=subject)
+        return page(found, mark_of_effect, mark, limit)
 
     async def longest_unknown(
         self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
@@ -176,6 +196,12 @@ class MemoryStore(MemoryArchive):
         found = [a for a in self._tables.approvals.values() if a.question.tenant == tenant and a.state in states]
         return tuple(found[::-1][:limit])
 
+    async def approvals_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[ApprovalState], limit: int
+    ) -> tuple[Approval, ...]:
+        found = await self.approvals(tenant, states=states, limit=len(self._tables.approvals))
+        return page(found, mark_of_approval, mark, limit)
+
     async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
         now = self._clock.now()
         pending = [a for a in self._tables.approvals.values() if a.state is ApprovalState.PENDING]
@@ -186,6 +212,28 @@ class MemoryStore(MemoryArchive):
         self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
     ) -> Approval:
         return self._transact(lambda tables: verbs.answer(tables, approval, answer, signature, events))
+
+    async def edit(
+        self, approval: Approval, question: Question, mac: Mac, same: SameAsk, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        return self._transact(lambda tables: verbs.edit(tables, approval, question, mac, same, events))
+
+    async def edits(self, ask: SameAsk) -> tuple[Approval, ...]:
+        return tuple(self._tables.edited(ask))
+
+    async def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        return self._tables.votes(tenant, approval_id)
+
+    async def vote(
+        self,
+        approval: Approval,
+        vote: SignedVote,
+        *,
+        among: tuple[SignedVote, ...],
+        closing: SignedAnswer | None,
+        events: tuple[AuditEvent, ...],
+    ) -> Approval | OtherVotes:
+        return self._transact(lambda tables: verbs.vote(tables, approval, vote, among, closing, events))
 
     async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
         return self._transact(lambda tables: verbs.retire(tables, approval, state, events))
@@ -254,7 +302,7 @@ class MemoryStore(MemoryArchive):
         return check.key_id if check is not None else self._first_key
 
     async def key_uses(self) -> tuple[KeyUse, ...]:
-        return _key_uses(self._tables)
+        return _key_uses(self._tables, self._clock.now())
 
     async def now(self) -> datetime:
         return self._clock.now()
@@ -263,6 +311,10 @@ class MemoryStore(MemoryArchive):
         events = [event for event in self._tables.events if tenant in (None, _tenant_of(event))]
         for event in events if newest is None else events[-newest:]:
             yield event
+
+    async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
+        found = [event for event in self._tables.events if _tenant_of(event) == tenant]
+        return page(found, mark_of_event, mark, limit)
 
     @asynccontextmanager
     async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:
@@ -298,25 +350,28 @@ async def _each(events: tuple[ChainedEvent, ...]) -> AsyncIterator[ChainedEvent]
         yield event
 
 
-def _key_uses(tables: MemoryTables) -> tuple[KeyUse, ...]:
+def _key_uses(tables: MemoryTables, now: datetime) -> tuple[KeyUse, ...]:
     remembered = (ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED)
     unsettled = (EffectState.PREPARED, EffectState.DISPATCHED, EffectState.UNKNOWN)
     effects = tables.effects.values()
     counts = {
         "approvals": Counter(
-            key_id for a in tables.approvals.values() if a.state in remembered for key_id in _keys_of(a)
+            key_id for a in tables.approvals.values() if a.state in remembered for key_id in _keys_of(a, tables)
         ),
         "arguments": Counter(sealed_under(e.sealed_arguments) for e in effects if e.state in unsettled),
         "results": Counter(sealed_under(e.sealed_result) for e in effects if e.sealed_result is not None),
         "events": Counter(event.key_id for event in tables.events),
+        "api_keys": Counter(row.mac.key_id for row in tables.rows_of(CredentialKind.API_KEY) if row.ends_at > now),
     }
     key_ids = sorted({key_id for counter in counts.values() for key_id in counter})
     return tuple(KeyUse(key_id=each, **{name: counter[each] for name, counter in counts.items()}) for each in key_ids)
 
 
-def _keys_of(approval: Approval) -> set[str]:
+def _keys_of(approval: Approval, tables: MemoryTables) -> set[str]:
+    question = approval.question
     signature = {approval.signature.key_id} if approval.signature is not None else set()
-    return {approval.question_mac.key_id, sealed_under(approval.question.sealed_arguments), *signature}
+    votes = {each.signature.key_id for each in tables.votes(question.tenant, question.approval_id)}
+    return {approval.question_mac.key_id, sealed_under(question.sealed_arguments), *signature, *votes}
 
 
 def _tenant_of(event: ChainedEvent) -> str:

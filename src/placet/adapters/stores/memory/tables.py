@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import TypeVar
 
 from placet.adapters.stores.chain import ChainWriter
-from placet.model.approval import Approval, ApprovalState, Mac, Question
+from placet.adapters.stores.memory.outbox import MemoryOutboxTables
+from placet.errors import StoreUnavailable
+from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote, VoteKind
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
+from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
@@ -28,12 +31,15 @@ Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 
-class MemoryTables:
+class MemoryTables(MemoryOutboxTables):
     """Rows in dictionaries."""
 
     def __init__(self, chain: ChainWriter) -> None:
+        super().__init__()
         self.effects: dict[tuple[str, OperationKey], Effect] = {}
         self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
+        self.edits: dict[tuple[str, ApprovalId], Question] = {}
+        self.cast: dict[tuple[str, ApprovalId, str, VoteKind], SignedVote] = {}
         self.runs: dict[tuple[str, RunId], Run] = {}
         self.steps: dict[tuple[str, RunId, str, str], None] = {}
         self.denied: dict[tuple[str, RunId, str], int] = {}
@@ -45,6 +51,7 @@ class MemoryTables:
         self.key_checks: dict[None, Mac] = {}
         self.held: dict[str, Hold] = {}
         self.tombstones: dict[WriterId, ChainTombstone] = {}
+        self.credentials: dict[tuple[CredentialKind, str], StoredCredential] = {}
         self._chain = chain
         self._undo: list[Callable[[], object]] = []
         self.appended: list[AuditEvent] = []
@@ -112,6 +119,24 @@ class MemoryTables:
 
     def change_approval(self, approval: Approval, *, was: Approval) -> None:
         self.add_approval(approval)
+
+    def add_edit(self, of: Question, edited_id: ApprovalId) -> None:
+        self._put(self.edits, (of.tenant, edited_id), of)
+
+    def edited(self, ask: SameAsk) -> list[Approval]:
+        wish = replace(ask, policy_version=None, operation_key=None)
+        found = [key for key, of in self.edits.items() if _is_same(of, wish)]
+        return [self.approvals[key] for key in reversed(found) if key in self.approvals]
+
+    def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        mine = [key for key in self.cast if key[:2] == (tenant, approval_id)]
+        return tuple(self.cast[key] for key in sorted(mine))
+
+    def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None:
+        key = (tenant, approval_id, vote.vote.voter, vote.vote.kind)
+        if key in self.cast:
+            raise StoreUnavailable("There is such a vote already.")
+        self._put(self.cast, key, vote)
 
     def run(self, tenant: str, run_id: RunId) -> Run | None:
         return self.runs.get((tenant, run_id))
@@ -187,6 +212,9 @@ class MemoryTables:
 
     def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
         self._drop(self.approvals, (tenant, approval_id))
+        for key in [key for key in self.cast if key[:2] == (tenant, approval_id)]:
+            self._drop(self.cast, key)
+        self._drop(self.edits, (tenant, approval_id))
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         self._drop(self.runs, (tenant, run_id))
@@ -224,6 +252,24 @@ class MemoryTables:
         self._undo.append(lambda: self.events.__setitem__(slice(None), was))
         self._put(self.tombstones, tombstone.writer, tombstone)
         self.events[:] = [event for event in was if event.sequence >= tombstone.first_kept]
+
+    def credential(self, kind: CredentialKind, name: str) -> StoredCredential | None:
+        return self.credentials.get((kind, name))
+
+    def rows_of(self, kind: CredentialKind) -> list[StoredCredential]:
+        return [row for row in self.credentials.values() if row.kind is kind]
+
+    def add_credential(self, row: StoredCredential) -> None:
+        self._put(self.credentials, (row.kind, row.name), row)
+
+    def change_credential(self, row: StoredCredential) -> None:
+        self.add_credential(row)
+
+    def drop_credential(self, kind: CredentialKind, name: str) -> None:
+        self._drop(self.credentials, (kind, name))
+
+    def touch_credential(self, row: StoredCredential, at: datetime) -> None:
+        self.add_credential(replace(row, used_at=at))
 
     def _forget(self, end: tuple[int, str], count: int) -> None:
         self._chain.rewind(end)

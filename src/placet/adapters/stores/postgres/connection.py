@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from placet.adapters.stores.postgres.missing import refusal_of, silence_of
+from placet.adapters.stores.postgres.missing import refusal_of, silence_of, unread_file_of
 from placet.errors import PlacetError, StoreError, StoreUnavailable
 from placet.rules.addresses import SCHEMA, Host, database_address
 
@@ -293,7 +293,7 @@ def fault_of(fault: BaseException, address: Address) -> StoreError:
             f"This user lacks a right in the store: {address.shown}",
             hint="Connect as the owner of the schema, or give this user CREATE on the database.",
         )
-    if (miss := refusal_of(code) or silence_of(fault)) is not None:
+    if (miss := refusal_of(code) or unread_file_of(fault, address.url) or silence_of(fault)) is not None:
         return StoreUnavailable(f"{miss.told}: {address.shown}", hint=miss.hint)
     return StoreUnavailable(f"The store did not serve: {address.shown}")
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
 import ssl
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 _NO_UPGRADE: Final = "rejected SSL upgrade"
+_TLS_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+_NO_FILE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 _UNREACHABLE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN})
 
 
@@ -111,6 +115,28 @@ def silence_of(fault: BaseException) -> Miss | None:
             return _NO_WAY
         case _:
             return None
+
+
+def unread_file_of(fault: BaseException, url: str) -> Miss | None:
+    """Of a file for TLS that the address or the environment names; the driver says no more of it than of a socket."""
+    if not isinstance(fault, _NO_FILE):
+        return None
+    said = parse_qs(urlsplit(url).query)
+    own = [name for name in _TLS_FILES if name in said and not _is_readable(said[name][-1])]
+    variables = [(f"PG{name.upper()}", os.environ.get(f"PG{name.upper()}")) for name in _TLS_FILES if name not in said]
+    others = [name for name, path in variables if path and not _is_readable(path)]
+    if not own and not others:
+        return None
+    places = [f"{' and '.join(f'{name}=' for name in own)} in the store's address"] if own else []
+    places += [f"{' and '.join(others)} in the environment"] if others else []
+    return Miss(
+        told="A file that TLS with the server needs cannot be read",
+        hint=f"Check {', and '.join(places)}: is there such a file, and may this user read it?",
+    )
+
+
+def _is_readable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
 def _numbers(fault: OSError) -> set[int]:

@@ -19,9 +19,11 @@ from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.postgres.memory import Mark, Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK
+from placet.adapters.stores.postgres.outbox_tables import PostgresOutboxTables
 from placet.errors import StoreError
-from placet.model.approval import Approval, ApprovalState, Mac
+from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
+from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import NotYourRun, OverBudget, Place, SameAsk, Step, ToolClosed
@@ -54,7 +56,7 @@ class NotTogether(Exception):
     """The verb changes a row that another of its batch has changed, or needs locks: it comes by itself."""
 
 
-class PredictedTables:
+class PredictedTables(PostgresOutboxTables):
     """`verbs.Tables` over what is known. One of these is one batch."""
 
     def __init__(self, memory: Memory, chain: ChainWriter, *, now: datetime, is_locked: bool) -> None:
@@ -251,6 +253,18 @@ class PredictedTables:
             self.not_after = min(self.not_after or approval.answer.expires_at, approval.answer.expires_at)
         self._put(self.changed_approvals, key, approval)
 
+    def add_edit(self, of: Question, edited_id: ApprovalId) -> None:
+        self._state("add_edit", *rows.edit_row(of, edited_id))
+
+    def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        """Read after their question was locked, so nobody adds one meanwhile."""
+        if not self.is_locked:
+            raise NotTogether
+        return tuple(rows.vote_from(tuple(row)) for row in self._known("votes", tenant, approval_id))
+
+    def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None:
+        self._state("add_vote", *rows.vote_row(tenant, approval_id, vote))
+
     # ------------------------------------------------------------ runs
 
     def run(self, tenant: str, run_id: RunId) -> Run | None:
@@ -406,10 +420,33 @@ class PredictedTables:
         numbers.append(number)
         self._undo.append(numbers.pop)
 
+    # ------------------------------------------------------------ credentials
+
+    def credential(self, kind: CredentialKind, name: str) -> StoredCredential | None:
+        """Read under its lock: a link opens one session, whoever asks for another on whatever host."""
+        if not self.is_locked:
+            raise NotTogether
+        found = self._known("credential_locked", kind.value, name)
+        return rows.credential_from(tuple(found[0])) if found else None
+
+    def add_credential(self, row: StoredCredential) -> None:
+        self._state("add_credential", *rows.credential_row(row))
+
+    def change_credential(self, row: StoredCredential) -> None:
+        self._state("change_credential", *rows.credential_row(row))
+
+    def drop_credential(self, kind: CredentialKind, name: str) -> None:
+        self._state("drop_credential", kind.value, name)
+
+    def touch_credential(self, row: StoredCredential, at: datetime) -> None:
+        self._state("touch_credential", row.kind.value, row.name, rows.microseconds(at))
+
     # ------------------------------------------------------------ forgetting
 
     def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
         self._state("drop_approval", tenant, approval_id)
+        self._state("drop_votes", tenant, approval_id)
+        self._state("drop_edit", tenant, approval_id)
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         for name in ("drop_steps", "drop_denials", "drop_run"):

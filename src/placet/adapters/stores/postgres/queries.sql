@@ -130,6 +130,16 @@ AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
     ELSE subject = $2 END)
 ORDER BY updated_at DESC LIMIT $3;
 
+-- name: effects_of_tenant_after
+-- The same a page at a time, after a row of that instant and key.
+SELECT * FROM effects WHERE tenant = $4 AND (updated_at, operation_key) < ($5, $6)
+AND (state = ANY ($1::text[]) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent'))
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at DESC, operation_key DESC LIMIT $3;
+
 -- name: effects_of_all
 -- For workers: every tenant.
 SELECT * FROM effects WHERE (state = ANY ($1::text[]) OR state NOT IN (
@@ -147,6 +157,14 @@ AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
     THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
     ELSE subject = $2 END)
 ORDER BY updated_at DESC LIMIT $3;
+
+-- name: effects_in_flight_after
+SELECT * FROM effects WHERE state IN ('dispatched', 'unknown') AND state = ANY ($1::text[])
+AND tenant = $4 AND (updated_at, operation_key) < ($5, $6)
+AND ($2::text IS NULL OR CASE WHEN left(subject, 1) = '['
+    THEN EXISTS (SELECT FROM json_array_elements_text(subject::json) WITH ORDINALITY AS s (value, place) WHERE place > 1 AND value = $2)
+    ELSE subject = $2 END)
+ORDER BY updated_at DESC, operation_key DESC LIMIT $3;
 
 -- name: longest_unknown
 -- The queue for people: a tenant's, the longest unknown first. The tenant is asked for so that no index of all that it
@@ -200,6 +218,23 @@ WHERE state = 'pending' AND decide_by_of(question) <= to_char(
     timestamp 'epoch' + clock_now() * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')
 ORDER BY asked_at LIMIT $1;
 
+-- name: add_edit
+INSERT INTO approval_edits VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: edits
+-- What was made of questions of one wish, newest first.
+SELECT a.* FROM approval_edits e JOIN approvals a ON a.tenant = e.tenant AND a.approval_id = e.edited_id
+WHERE e.tenant = $1 AND e.subject = $2 AND e.run_id = $3 AND e.tool = $4 AND e.argument_digest = $5
+ORDER BY a.asked_at DESC, a.approval_id DESC;
+
+-- name: votes
+SELECT tenant, approval_id, voter, kind, vote, key_id, signature, voted_at FROM approval_votes
+WHERE tenant = $1 AND approval_id = $2 ORDER BY voter, kind;
+
+-- name: add_vote
+-- One of a kind for each voter, by the primary key.
+INSERT INTO approval_votes VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+
 -- name: same_ask
 -- Approvals of one question that still answer it, newest first.
 SELECT a.*, a.xmin FROM approvals a
@@ -224,6 +259,13 @@ ORDER BY asked_at DESC, approval_id DESC LIMIT 1 FOR UPDATE;
 SELECT a.* FROM unnest($2::text[]) AS wanted (state) CROSS JOIN LATERAL (
     SELECT * FROM approvals WHERE tenant = $1 AND state = wanted.state ORDER BY asked_at DESC LIMIT $3
 ) AS a ORDER BY a.asked_at DESC LIMIT $3;
+
+-- name: approvals_of_tenant_after
+-- The same a page at a time, after a row of that instant and id.
+SELECT a.* FROM unnest($2::text[]) AS wanted (state) CROSS JOIN LATERAL (
+    SELECT * FROM approvals WHERE tenant = $1 AND state = wanted.state AND (asked_at, approval_id) < ($4, $5)
+    ORDER BY asked_at DESC, approval_id DESC LIMIT $3
+) AS a ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT $3;
 
 -- name: stops
 SELECT scope FROM stops ORDER BY scope;
@@ -263,6 +305,11 @@ SELECT count(*) FROM audit_events WHERE $1::text IS NULL OR tenant = $1;
 
 -- name: newest_of_tenant
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = $1
+ORDER BY at DESC, writer DESC, sequence DESC LIMIT $2;
+
+-- name: events_of_tenant_after
+SELECT writer, sequence, body, link, key_id FROM audit_events
+WHERE tenant = $1 AND (at, writer, sequence) < ($3, $4, $5)
 ORDER BY at DESC, writer DESC, sequence DESC LIMIT $2;
 
 -- name: newest
@@ -308,6 +355,9 @@ SELECT 'approvals', key_id, count(*) FROM (
     UNION
     SELECT tenant, approval_id, sealed_under(sealed_arguments)
     FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+    UNION
+    SELECT tenant, approval_id, convert_to(key_id, 'UTF8')
+    FROM approval_votes JOIN approvals USING (tenant, approval_id) WHERE state IN ('pending', 'approved', 'denied')
 ) AS of_approvals GROUP BY key_id
 UNION ALL
 SELECT 'arguments', sealed_under(sealed_arguments), count(*)
@@ -315,7 +365,10 @@ FROM effects WHERE state IN ('prepared', 'dispatched', 'unknown') GROUP BY 2
 UNION ALL
 SELECT 'results', sealed_under(sealed_result), count(*) FROM effects WHERE sealed_result IS NOT NULL GROUP BY 2
 UNION ALL
-SELECT 'events', convert_to(key_id, 'UTF8'), count(*) FROM audit_events GROUP BY key_id;
+SELECT 'events', convert_to(key_id, 'UTF8'), count(*) FROM audit_events GROUP BY key_id
+UNION ALL
+SELECT 'api_keys', convert_to(key_id, 'UTF8'), count(*) FROM credentials
+WHERE kind = 'api_key' AND ends_at > clock_now() GROUP BY key_id;
 
 -- name: allow_cutting
 SELECT set_config('placet.cutting', 'yes', true);
@@ -368,6 +421,13 @@ SELECT count(*), min(asked_at) FROM approvals WHERE tenant = $1 AND state = $2 A
 -- name: drop_approval
 DELETE FROM approvals WHERE tenant = $1 AND approval_id = $2;
 
+-- name: drop_votes
+-- After the question they are about.
+DELETE FROM approval_votes WHERE tenant = $1 AND approval_id = $2;
+
+-- name: drop_edit
+DELETE FROM approval_edits WHERE tenant = $1 AND edited_id = $2;
+
 -- name: old_tokens
 SELECT token FROM voided_tokens WHERE voided_at < $1 ORDER BY voided_at LIMIT $2;
 
@@ -417,3 +477,122 @@ INSERT INTO holds VALUES ($1, $2, $3);
 
 -- name: drop_hold
 DELETE FROM holds WHERE scope = $1;
+
+-- name: credential
+-- With the store's clock, so that letting somebody in is one look.
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at, clock_now() FROM credentials
+WHERE kind = $1 AND name = $2;
+
+-- name: credential_locked
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = $1 AND name = $2 FOR UPDATE;
+
+-- name: credentials_of_tenant
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = $1 AND tenant = $2 ORDER BY made_at DESC, name LIMIT $3;
+
+-- name: credentials_of_subject
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = $1 AND tenant = $2 AND subject = $3 ORDER BY made_at DESC, name LIMIT $4;
+
+-- name: ended_credentials
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = $1 AND ends_at <= clock_now() ORDER BY ends_at, name LIMIT $2;
+
+-- name: add_credential
+INSERT INTO credentials VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: change_credential
+UPDATE credentials SET tenant = $3, subject = $4, body = $5, key_id = $6, mac = $7, made_at = $8, ends_at = $9,
+    used_at = $10
+WHERE kind = $1 AND name = $2;
+
+-- name: drop_credential
+DELETE FROM credentials WHERE kind = $1 AND name = $2;
+
+-- name: touch_credential
+UPDATE credentials SET used_at = $3 WHERE kind = $1 AND name = $2;
+
+-- name: destinations
+SELECT name, begun_at, closed_at FROM destinations ORDER BY name;
+
+-- name: destination
+SELECT name, begun_at, closed_at FROM destinations WHERE name = $1;
+
+-- name: put_destination
+INSERT INTO destinations VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET begun_at = $2, closed_at = $3;
+
+-- name: lock_outbox
+-- The cursors of one destination are moved by one transaction at a time.
+SELECT FROM (SELECT pg_advisory_xact_lock(hashtextextended($1, 7021801))) AS locked;
+
+-- name: cursors
+SELECT writer, sequence FROM announced WHERE destination = $1;
+
+-- name: put_cursors
+INSERT INTO announced SELECT $1, c.writer, c.sequence FROM unnest($2::text[], $3::bigint[]) AS c (writer, sequence)
+ON CONFLICT (destination, writer) DO UPDATE SET sequence = excluded.sequence;
+
+-- name: unread_chains
+-- One row per chain there ever was, of which nearly all are read to their end. Shorter than its cursor is one of a store
+-- that went back.
+SELECT h.writer, a.sequence, coalesce(t.first_kept, 1), h.sequence
+FROM audit_heads AS h
+LEFT JOIN announced AS a ON a.destination = $1 AND a.writer = h.writer
+LEFT JOIN audit_tombstones AS t ON t.writer = h.writer
+WHERE h.sequence <> coalesce(a.sequence, 0) ORDER BY h.writer LIMIT $2;
+
+-- name: events_of_chain
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE writer = $1 AND sequence > $2
+ORDER BY sequence LIMIT $3;
+
+-- name: add_deliveries
+INSERT INTO deliveries
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+                     $8::bigint[], $9::bigint[], $10::text[], $11::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: is_anything_due
+SELECT 1 FROM deliveries WHERE destination = $1 AND state = 'pending' AND due_at <= clock_now() LIMIT 1;
+
+-- name: due_deliveries
+SELECT * FROM deliveries WHERE destination = $1 AND state = 'pending' AND due_at <= $2
+ORDER BY due_at, writer, sequence LIMIT $3 FOR UPDATE SKIP LOCKED;
+
+-- name: dead_deliveries
+SELECT * FROM deliveries WHERE destination = $1 AND state = 'dead' AND state <> 'delivered'
+ORDER BY made_at, writer, sequence LIMIT $2 FOR UPDATE;
+
+-- name: delivery
+SELECT * FROM deliveries WHERE destination = $1 AND writer = $2 AND sequence = $3 FOR UPDATE;
+
+-- name: change_deliveries
+UPDATE deliveries AS d SET
+    kind = c.kind, state = c.state, attempts = c.attempts, made_at = c.made_at, due_at = c.due_at,
+    ended_at = c.ended_at, code = c.code, token = c.token
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[], $10::text[], $11::text[])
+    AS c (destination, writer, sequence, kind, state, attempts, made_at, due_at, ended_at, code, token)
+WHERE d.destination = c.destination AND d.writer = c.writer AND d.sequence = c.sequence;
+
+-- name: deliveries
+-- For showing.
+SELECT * FROM deliveries WHERE state = ANY ($1) AND ($2::text IS NULL OR destination = $2)
+ORDER BY made_at DESC, destination, writer, sequence DESC LIMIT $3;
+
+-- name: outbox_counts
+SELECT destination, count(*) FILTER (WHERE state = 'pending'), min(made_at) FILTER (WHERE state = 'pending'),
+       count(*) FILTER (WHERE state = 'dead')
+FROM deliveries WHERE state <> 'delivered' GROUP BY destination ORDER BY destination;
+
+-- name: old_deliveries
+SELECT 1 FROM deliveries WHERE state = $1 AND state <> 'pending' AND ended_at < $2 LIMIT 1;
+
+-- name: drop_deliveries
+WITH old AS (
+    SELECT destination, writer, sequence FROM deliveries
+    WHERE state = $1 AND state <> 'pending' AND ended_at < $2 ORDER BY ended_at LIMIT $3 FOR UPDATE SKIP LOCKED),
+gone AS (
+    DELETE FROM deliveries AS d USING old
+    WHERE d.destination = old.destination AND d.writer = old.writer AND d.sequence = old.sequence RETURNING 1)
+SELECT count(*) FROM gone;

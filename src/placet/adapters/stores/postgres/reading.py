@@ -32,7 +32,18 @@ _NAME_COLUMNS: Final = {"effects_at": (0, 1), "approvals_at": (1, 0)}
 _LOCKING: Final = {"run": "run_locked"}
 _CHUNK: Final = 500
 QUICK: Final = frozenset(
-    {"effects_at", "approvals_at", "same_ask", "stops", "stop_records", "meta", "clock", "holds", "count_waiting"}
+    {
+        "effects_at",
+        "approvals_at",
+        "same_ask",
+        "stops",
+        "stop_records",
+        "meta",
+        "clock",
+        "holds",
+        "count_waiting",
+        "credential",
+    }
 )
 """Looks that are on the path of a call, or as short; all others may be long, and keep these waiting no more."""
 

@@ -33,6 +33,16 @@ SELECT * FROM effects WHERE (state IN (SELECT value FROM json_each(?1)) OR state
     ELSE subject = ?2 END)
 ORDER BY updated_at DESC LIMIT ?3;
 
+-- name: effects_of_tenant_after
+-- The same a page at a time, after a row of that instant and key.
+SELECT * FROM effects WHERE tenant = ?4 AND (updated_at, operation_key) < (?5, ?6)
+AND (state IN (SELECT value FROM json_each(?1)) OR state NOT IN (
+    'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent')) AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at DESC, operation_key DESC LIMIT ?3;
+
 -- name: effects_in_flight
 -- The same lists where only states are wanted that few rows are in; each by an index of its own.
 SELECT * FROM (
@@ -47,6 +57,20 @@ SELECT * FROM (
     THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
     ELSE subject = ?2 END)
 ORDER BY updated_at DESC LIMIT ?3;
+
+-- name: effects_in_flight_after
+SELECT * FROM (
+    SELECT * FROM effects WHERE state = 'dispatched' AND 'dispatched' IN (SELECT value FROM json_each(?1))
+    UNION ALL
+    SELECT * FROM effects WHERE state = 'unknown' AND 'unknown' IN (SELECT value FROM json_each(?1))
+    UNION ALL
+    SELECT * FROM effects INDEXED BY effects_of_no_state WHERE state NOT IN (
+        'prepared', 'dispatched', 'committed', 'failed', 'unknown', 'reconciled_committed', 'reconciled_absent')
+) WHERE tenant = ?4 AND (updated_at, operation_key) < (?5, ?6) AND (?2 IS NULL OR CASE
+    WHEN substr(subject, 1, 1) = '[' AND json_valid(subject)
+    THEN EXISTS (SELECT 1 FROM json_each(subject) WHERE key > 0 AND value = ?2)
+    ELSE subject = ?2 END)
+ORDER BY updated_at DESC, operation_key DESC LIMIT ?3;
 
 -- name: longest_unknown
 -- The queue for people: a tenant's, the longest unknown first.
@@ -150,6 +174,25 @@ INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
 UPDATE approvals SET state = ?, answer = ?, signature_key_id = ?, signature = ?, spent_at = ?
 WHERE tenant = ? AND approval_id = ? AND state = ?;
 
+-- name: add_edit
+INSERT INTO approval_edits VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: edits
+-- What was made of questions of one wish, newest first.
+SELECT approvals.* FROM approval_edits
+JOIN approvals ON approvals.tenant = approval_edits.tenant AND approvals.approval_id = edited_id
+WHERE approval_edits.tenant = ? AND approval_edits.subject = ? AND approval_edits.run_id = ? AND approval_edits.tool = ?
+  AND approval_edits.argument_digest = ?
+ORDER BY asked_at DESC, approvals.approval_id DESC;
+
+-- name: votes
+SELECT tenant, approval_id, voter, kind, vote, key_id, signature, voted_at FROM approval_votes
+WHERE tenant = ? AND approval_id = ? ORDER BY voter, kind;
+
+-- name: add_vote
+-- One of a kind for each voter, by the primary key.
+INSERT INTO approval_votes VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: same_ask
 -- Approvals of one question that still answer it, newest first.
 SELECT * FROM approvals
@@ -161,6 +204,10 @@ ORDER BY asked_at DESC, approval_id DESC;
 -- name: approvals_of_tenant
 -- Of one state, so that the index gives them in order.
 SELECT * FROM approvals WHERE tenant = ? AND state = ? ORDER BY asked_at DESC LIMIT ?;
+
+-- name: approvals_of_tenant_after
+SELECT * FROM approvals WHERE tenant = ? AND state = ? AND (asked_at, approval_id) < (?, ?)
+ORDER BY asked_at DESC, approval_id DESC LIMIT ?;
 
 -- name: overdue_approvals
 -- Questions nobody decided in time; what is no JSON any more was altered, and is left to whoever looks at it.
@@ -230,6 +277,10 @@ SELECT count(*) FROM audit_events WHERE tenant = ?;
 -- name: newest_of_tenant
 SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
 
+-- name: events_of_tenant_after
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE tenant = ? AND (at, writer, sequence) < (?, ?, ?)
+ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
+
 -- name: newest
 SELECT writer, sequence, body, link, key_id FROM audit_events ORDER BY at DESC, writer DESC, sequence DESC LIMIT ?;
 
@@ -251,6 +302,9 @@ SELECT 'approvals', key_id, count(*) FROM (
     SELECT tenant, approval_id,
            substr(sealed_arguments, 3, unicode(CAST(substr(sealed_arguments, 2, 1) AS TEXT)))
     FROM approvals WHERE state IN ('pending', 'approved', 'denied')
+    UNION
+    SELECT tenant, approval_id, CAST(key_id AS BLOB)
+    FROM approval_votes JOIN approvals USING (tenant, approval_id) WHERE state IN ('pending', 'approved', 'denied')
 ) GROUP BY key_id
 UNION ALL
 SELECT 'arguments', substr(sealed_arguments, 3, unicode(CAST(substr(sealed_arguments, 2, 1) AS TEXT))) AS key_id,
@@ -260,7 +314,10 @@ UNION ALL
 SELECT 'results', substr(sealed_result, 3, unicode(CAST(substr(sealed_result, 2, 1) AS TEXT))) AS key_id, count(*)
 FROM effects WHERE sealed_result IS NOT NULL GROUP BY key_id
 UNION ALL
-SELECT 'events', CAST(key_id AS BLOB), count(*) FROM audit_events GROUP BY audit_events.key_id;
+SELECT 'events', CAST(key_id AS BLOB), count(*) FROM audit_events GROUP BY audit_events.key_id
+UNION ALL
+SELECT 'api_keys', CAST(key_id AS BLOB), count(*) FROM credentials
+WHERE kind = 'api_key' AND ends_at > ? GROUP BY credentials.key_id;
 
 -- name: first_meta
 -- The first one stands.
@@ -360,6 +417,13 @@ SELECT count(*), min(asked_at) FROM approvals WHERE tenant = ? AND state = ? AND
 -- name: drop_approval
 DELETE FROM approvals WHERE tenant = ? AND approval_id = ?;
 
+-- name: drop_votes
+-- After the question they are about.
+DELETE FROM approval_votes WHERE tenant = ? AND approval_id = ?;
+
+-- name: drop_edit
+DELETE FROM approval_edits WHERE tenant = ? AND edited_id = ?;
+
 -- name: old_tokens
 SELECT token FROM voided_tokens WHERE voided_at < ? ORDER BY voided_at LIMIT ?;
 
@@ -409,3 +473,97 @@ INSERT INTO holds VALUES (?, ?, ?);
 
 -- name: drop_hold
 DELETE FROM holds WHERE scope = ?;
+
+-- name: credential
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = ? AND name = ?;
+
+-- name: credentials_of_tenant
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = ? AND tenant = ? ORDER BY made_at DESC, name LIMIT ?;
+
+-- name: credentials_of_subject
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = ? AND tenant = ? AND subject = ? ORDER BY made_at DESC, name LIMIT ?;
+
+-- name: ended_credentials
+SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
+WHERE kind = ? AND ends_at <= ? ORDER BY ends_at, name LIMIT ?;
+
+-- name: add_credential
+INSERT INTO credentials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_credential
+UPDATE credentials SET tenant = ?3, subject = ?4, body = ?5, key_id = ?6, mac = ?7, made_at = ?8, ends_at = ?9,
+    used_at = ?10
+WHERE kind = ?1 AND name = ?2;
+
+-- name: drop_credential
+DELETE FROM credentials WHERE kind = ? AND name = ?;
+
+-- name: touch_credential
+UPDATE credentials SET used_at = ?3 WHERE kind = ?1 AND name = ?2;
+
+-- name: destinations
+SELECT name, begun_at, closed_at FROM destinations ORDER BY name;
+
+-- name: destination
+SELECT name, begun_at, closed_at FROM destinations WHERE name = ?;
+
+-- name: put_destination
+INSERT INTO destinations VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET begun_at = ?2, closed_at = ?3;
+
+-- name: cursors
+SELECT writer, sequence FROM announced WHERE destination = ?;
+
+-- name: put_cursor
+INSERT INTO announced VALUES (?1, ?2, ?3) ON CONFLICT (destination, writer) DO UPDATE SET sequence = ?3;
+
+-- name: unread_chains
+-- One row per chain there ever was, of which nearly all are read to their end. Shorter than its cursor is one of a store
+-- that went back.
+SELECT h.writer, a.sequence, coalesce(t.first_kept, 1), h.sequence
+FROM audit_heads AS h
+LEFT JOIN announced AS a ON a.destination = ?1 AND a.writer = h.writer
+LEFT JOIN audit_tombstones AS t ON t.writer = h.writer
+WHERE h.sequence <> coalesce(a.sequence, 0) ORDER BY h.writer LIMIT ?2;
+
+-- name: events_of_chain
+SELECT writer, sequence, body, link, key_id FROM audit_events WHERE writer = ? AND sequence > ? ORDER BY sequence LIMIT ?;
+
+-- name: add_delivery
+INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: due_deliveries
+SELECT * FROM deliveries WHERE destination = ? AND state = 'pending' AND due_at <= ?
+ORDER BY due_at, writer, sequence LIMIT ?;
+
+-- name: dead_deliveries
+SELECT * FROM deliveries WHERE destination = ? AND state = 'dead' AND state <> 'delivered'
+ORDER BY made_at, writer, sequence LIMIT ?;
+
+-- name: delivery
+SELECT * FROM deliveries WHERE destination = ? AND writer = ? AND sequence = ?;
+
+-- name: change_delivery
+UPDATE deliveries SET kind = ?4, state = ?5, attempts = ?6, made_at = ?7, due_at = ?8, ended_at = ?9, code = ?10,
+    token = ?11
+WHERE destination = ?1 AND writer = ?2 AND sequence = ?3;
+
+-- name: deliveries
+-- For showing. Of each destination the newest are few, and there are few destinations.
+SELECT * FROM deliveries WHERE state IN (SELECT value FROM json_each(?1)) AND coalesce(?2, destination) = destination
+ORDER BY made_at DESC, destination, writer, sequence DESC LIMIT ?3;
+
+-- name: outbox_counts
+SELECT destination, count(*) FILTER (WHERE state = 'pending'), min(made_at) FILTER (WHERE state = 'pending'),
+       count(*) FILTER (WHERE state = 'dead')
+FROM deliveries WHERE state <> 'delivered' GROUP BY destination ORDER BY destination;
+
+-- name: old_deliveries
+SELECT 1 FROM deliveries WHERE state = ?1 AND state <> 'pending' AND ended_at < ?2 LIMIT 1;
+
+-- name: drop_deliveries
+DELETE FROM deliveries WHERE (destination, writer, sequence) IN (
+    SELECT destination, writer, sequence FROM deliveries
+    WHERE state = ?1 AND state <> 'pending' AND ended_at < ?2 ORDER BY ended_at LIMIT ?3);

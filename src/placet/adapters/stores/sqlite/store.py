@@ -16,13 +16,24 @@ import apsw
 from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite import listing
+from placet.adapters.stores.sqlite.admitting import SqliteCredentials
 from placet.adapters.stores.sqlite.archive import SqliteArchive
 from placet.adapters.stores.sqlite.co_commit import co_commit
 from placet.adapters.stores.sqlite.connection import open_file, read_only, translated
+from placet.adapters.stores.sqlite.outbox import SqliteOutbox
 from placet.adapters.stores.sqlite.tables import KEY_CHECK, SQL, same_ask_bindings
 from placet.adapters.stores.sqlite.writer import Writer
 from placet.errors import KeyMaterialError
-from placet.model.approval import Answer, Approval, ApprovalState, Mac, Question
+from placet.model.approval import (
+    Answer,
+    Approval,
+    ApprovalState,
+    Mac,
+    OtherVotes,
+    Question,
+    SignedAnswer,
+    SignedVote,
+)
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
@@ -42,6 +53,7 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
+from placet.model.listing import Mark
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.model.waking import Topic
 from placet.ports.clock import Clock
@@ -54,10 +66,10 @@ from placet.rules.chains import heads_form
 
 _ROWS_AT_ONCE = 5_000
 _IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
-_ASKED_AT = 16  # the column of `approvals`
+_APPROVAL_ID, _ASKED_AT = 0, 16  # columns of `approvals`
 
 
-class SqliteStore(SqliteArchive):
+class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
     """Verbs go to the writer thread and come back durable; look-ups read the last committed state.
 
     The clock of a SQLite store is the host's: all processes that share the file share the host.
@@ -117,6 +129,13 @@ class SqliteStore(SqliteArchive):
         if tenant is None:
             return self._effects("effects_of_all", names, subject, limit)
         return self._effects("effects_of_tenant", names, subject, limit, tenant)
+
+    async def effects_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[EffectState], limit: int, subject: str | None
+    ) -> tuple[Effect | BrokenEffect, ...]:
+        name = "effects_in_flight_after" if _IN_FLIGHT.issuperset(states) else "effects_of_tenant_after"
+        names = json.dumps([state.value for state in states])
+        return self._effects(name, names, subject, limit, tenant, *rows.place_of(mark))
 
     async def longest_unknown(
         self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
@@ -186,17 +205,30 @@ class SqliteStore(SqliteArchive):
         return None if row is None else rows.approval_from(row)
 
     async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
+        found = self._approvals("approvals_of_tenant", tenant, states, limit)
+        found.sort(key=lambda row: row[_ASKED_AT], reverse=True)
+        return tuple(rows.approval_from(row) for row in found[:limit])
+
+    async def approvals_after(
+        self, tenant: str, mark: Mark | None, *, states: Sequence[ApprovalState], limit: int
+    ) -> tuple[Approval, ...]:
+        found = self._approvals("approvals_of_tenant_after", tenant, states, *rows.place_of(mark), limit)
+        found.sort(key=lambda row: (row[_ASKED_AT], row[_APPROVAL_ID]), reverse=True)
+        return tuple(rows.approval_from(row) for row in found[:limit])
+
+    def _approvals(
+        self, name: str, tenant: str, states: Sequence[ApprovalState], *bindings: Any
+    ) -> list[tuple[Any, ...]]:
         """State by state, as the index has them, and as of one moment."""
         found: list[tuple[Any, ...]] = []
         with self._reading, translated(self._path):
             self._reader.execute("BEGIN")
             try:
                 for state in sorted(set(states)):
-                    found += self._reader.execute(SQL["approvals_of_tenant"], (tenant, state.value, limit))
+                    found += self._reader.execute(SQL[name], (tenant, state.value, *bindings))
             finally:
                 self._reader.execute("ROLLBACK")
-        found.sort(key=lambda row: row[_ASKED_AT], reverse=True)
-        return tuple(rows.approval_from(row) for row in found[:limit])
+        return found
 
     async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
         now = instant_text(self._clock.now())
@@ -206,6 +238,28 @@ class SqliteStore(SqliteArchive):
         self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
     ) -> Approval:
         return await self._writer.transact(lambda tables: verbs.answer(tables, approval, answer, signature, events))
+
+    async def edit(
+        self, approval: Approval, question: Question, mac: Mac, same: SameAsk, *, events: tuple[AuditEvent, ...]
+    ) -> Approval:
+        return await self._writer.transact(lambda tables: verbs.edit(tables, approval, question, mac, same, events))
+
+    async def edits(self, ask: SameAsk) -> tuple[Approval, ...]:
+        return tuple(rows.approval_from(row) for row in self._read("edits", *same_ask_bindings(ask)[:5]))
+
+    async def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        return tuple(rows.vote_from(row) for row in self._read("votes", tenant, approval_id))
+
+    async def vote(
+        self,
+        approval: Approval,
+        vote: SignedVote,
+        *,
+        among: tuple[SignedVote, ...],
+        closing: SignedAnswer | None,
+        events: tuple[AuditEvent, ...],
+    ) -> Approval | OtherVotes:
+        return await self._writer.transact(lambda tables: verbs.vote(tables, approval, vote, among, closing, events))
 
     async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
         return await self._writer.transact(lambda tables: verbs.retire(tables, approval, state, events))
@@ -276,7 +330,7 @@ class SqliteStore(SqliteArchive):
         return rows.mac_from(found[0][0] if found else "").key_id
 
     async def key_uses(self) -> tuple[KeyUse, ...]:
-        return rows.key_uses_from(self._read("key_uses"))
+        return rows.key_uses_from(self._read("key_uses", rows.microseconds(self._clock.now())))
 
     async def now(self) -> datetime:
         return self._clock.now()
@@ -297,6 +351,10 @@ class SqliteStore(SqliteArchive):
                     yield rows.event_from(row)
             finally:
                 connection.close(True)
+
+    async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
+        found = self._read("events_of_tenant_after", tenant, *rows.place_of_event(mark), limit)
+        return tuple(map(rows.event_from, found))
 
     @asynccontextmanager
     async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:

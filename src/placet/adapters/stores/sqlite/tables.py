@@ -11,10 +11,12 @@ import apsw
 
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.sqlite.outbox_tables import SqliteOutboxTables
 from placet.adapters.stores.sqlite.statements import queries
 from placet.errors import StoreUnavailable
-from placet.model.approval import Approval, Mac
+from placet.model.approval import Approval, Mac, Question, SignedVote
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
+from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import Place, SameAsk, Step
@@ -27,7 +29,7 @@ SQL = queries()
 KEY_CHECK = "key_check"
 
 
-class SqliteTables:
+class SqliteTables(SqliteOutboxTables):
     """Rows in SQLite. Changes compare what was read; a miss means two writers, and the transaction is given up."""
 
     def __init__(self, connection: apsw.Connection, chain: ChainWriter) -> None:
@@ -39,8 +41,12 @@ class SqliteTables:
         self.appended: list[AuditEvent] = []
 
     def _one(self, name: str, *bindings: Any) -> tuple[Any, ...] | None:
-        found: list[tuple[Any, ...]] = self._cursor.execute(SQL[name], bindings).fetchall()
+        found = self._all(name, *bindings)
         return found[0] if found else None  # read to its end: a statement left open would keep its snapshot
+
+    def _all(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._cursor.execute(SQL[name], bindings).fetchall()
+        return found
 
     def _write(self, name: str, *bindings: Any) -> int:
         self._cursor.execute(SQL[name], bindings)
@@ -85,6 +91,16 @@ class SqliteTables:
     def change_approval(self, approval: Approval, *, was: Approval) -> None:
         if self._write("change_approval", *rows.approval_change(approval, was=was)) != 1:
             raise StoreUnavailable("The approval moved under its transaction.")
+
+    def add_edit(self, of: Question, edited_id: ApprovalId) -> None:
+        self._write("add_edit", *rows.edit_row(of, edited_id))
+
+    def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
+        found = self._connection.execute(SQL["votes"], (tenant, approval_id)).fetchall()
+        return tuple(rows.vote_from(row) for row in found)
+
+    def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None:
+        self._write("add_vote", *rows.vote_row(tenant, approval_id, vote))
 
     def run(self, tenant: str, run_id: RunId) -> Run | None:
         row = self._one("run", tenant, run_id)
@@ -173,7 +189,8 @@ class SqliteTables:
         self._write("refuse_waiting", waiting.number)
 
     def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
-        self._write("drop_approval", tenant, approval_id)
+        for name in ("drop_approval", "drop_votes", "drop_edit"):
+            self._write(name, tenant, approval_id)
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         for name in ("drop_steps", "drop_steps_of_before", "drop_denials", "drop_run"):
@@ -206,6 +223,22 @@ class SqliteTables:
     def cut(self, tombstone: ChainTombstone) -> None:
         self._write("put_tombstone", *rows.tombstone_row(tombstone))
         self._write("cut", tombstone.writer, tombstone.first_kept)
+
+    def credential(self, kind: CredentialKind, name: str) -> StoredCredential | None:
+        row = self._one("credential", kind.value, name)
+        return None if row is None else rows.credential_from(row)
+
+    def add_credential(self, row: StoredCredential) -> None:
+        self._write("add_credential", *rows.credential_row(row))
+
+    def change_credential(self, row: StoredCredential) -> None:
+        self._write("change_credential", *rows.credential_row(row))
+
+    def drop_credential(self, kind: CredentialKind, name: str) -> None:
+        self._write("drop_credential", kind.value, name)
+
+    def touch_credential(self, row: StoredCredential, at: datetime) -> None:
+        self._write("touch_credential", row.kind.value, row.name, rows.microseconds(at))
 
     def put_key_check(self, check: Mac) -> None:
         self._write("put_meta", KEY_CHECK, rows.mac_text(check))

@@ -22,6 +22,7 @@ from placet.rules.contracts import Tool
 
 _STEPS = 3
 _ROOM = 2
+_STAYS_SECONDS = 30.0
 
 
 # ---------------------------------------------------------------- G8
@@ -81,7 +82,7 @@ async def _stubborn(context: CallContext) -> Any:
 async def room(stage: Stage, tool: Tool) -> str:
     """So many calls of a tool run at once, and no more."""
     name = tool.contract.name
-    narrow = replace(stage.tools[name].contract, max_concurrent=_ROOM, timeout_seconds=30.0)
+    narrow = replace(stage.tools[name].contract, max_concurrent=_ROOM, timeout_seconds=_STAYS_SECONDS)
     hand = stage.hand(tool)
     stage.tools[name] = stage.tools[name].with_stand_in(narrow, hand.run, None)
     go_on = asyncio.Event()

@@ -130,6 +130,9 @@ class _Broken:
     def is_listed(self, contract: object, principal: object) -> bool:
         return True
 
+    async def may_decide(self, question: object, person: object) -> Any:
+        return await self._fault()
+
 
 # ---------------------------------------------------------------- G5
 

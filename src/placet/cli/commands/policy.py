@@ -1,0 +1,188 @@
+"""`placet policy`: what is wrong with the policy file, and what policy answers to a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from placet.cli.ages import age_text
+from placet.cli.failing import ConfigProblem
+from placet.cli.project import ListedPeople, agent, checked, finish, load_tools, policy_of, tools_if_loadable
+from placet.cli.proposing import read_argument_text
+from placet.cli.screen import Screen, shown
+from placet.cli.session import Session, epilog, new_app, with_session
+from placet.cli.table import COMMANDS, Exit
+from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.outcome import Invalid, Outcome
+from placet.model.principal import is_identity
+
+if TYPE_CHECKING:
+    from placet.rules.policy_files import Mistake
+
+app = new_app("policy")
+_verbs = COMMANDS["policy"].verbs
+
+
+@app.command("check", help=_verbs["check"], epilog=epilog())
+@with_session
+def check(
+    session: Session,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="The file; the project's own if none is named.")
+    ] = None,
+) -> Exit:
+    path = Path(file).absolute() if file is not None else session.settings.policy
+    if path is None:
+        raise ConfigProblem(
+            "No policy file is named", hint='policy = "policy.toml" in [placet] of placet.toml, or --policy FILE.'
+        )
+    looked = _look(session, path)
+    screen = session.screen
+    if not screen.is_text:
+        screen.document("policy-check/1", _checked_data(path, looked))
+    for mistake in looked.mistakes if screen.is_text else ():
+        place = f"{shown(str(path))}:{mistake.line}" if mistake.line is not None else shown(str(path))
+        screen.line(f"{place}: {shown(mistake.message)}")
+        screen.line(f"  {shown(mistake.hint)}")
+    if looked.mistakes:
+        screen.talk(f"{len(looked.mistakes)} to mend. Nothing is decided by a file that is wrong.")
+        return Exit.USAGE
+    if screen.is_text:
+        screen.line(f"sound: {len(looked.rules)} rules")
+    return Exit.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """A policy file as it was found: its rules' names, or what is wrong with it."""
+
+    rules: tuple[str, ...]
+    mistakes: tuple[Mistake, ...]
+    knows_tools: bool
+
+
+def _look(session: Session, path: Path) -> _Looked:
+    from placet.bootstrap.policies import looked_at, text_of
+    from placet.rules.asking import AskRules
+    from placet.rules.policy_files import unknown_tools
+
+    found = looked_at(path)
+    if not isinstance(found, AskRules):
+        return _Looked(rules=(), mistakes=found, knows_tools=False)
+    tools = tools_if_loadable(session) if session.settings.tools is not None else ()
+    names = [tool.contract.name for tool in tools]
+    return _Looked(
+        rules=tuple(rule.name for rule in found.rules),
+        mistakes=unknown_tools(text_of(path), found, names) if names else (),
+        knows_tools=bool(names),
+    )
+
+
+def _checked_data(path: Path, looked: _Looked) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "is_sound": not looked.mistakes,
+        "rules": list(looked.rules),
+        "tools_compared": looked.knows_tools,
+        "mistakes": [
+            {"line": mistake.line, "message": mistake.message, "hint": mistake.hint} for mistake in looked.mistakes
+        ],
+    }
+
+
+# ---------------------------------------------------------------- explaining
+
+
+@app.command("explain", help=_verbs["explain"], epilog=epilog())
+@with_session
+def explain(
+    session: Session,
+    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool.")],
+    args: Annotated[
+        str, typer.Option("--args", metavar="JSON", help="Its arguments: JSON, @FILE, or - for standard input.")
+    ] = "{}",
+    run: Annotated[str, typer.Option("--run", metavar="ID", help="The run it would belong to.")] = "explained",
+) -> Exit:
+    from placet.cli.commands.call import exit_of_answer
+
+    checked(run, "--run is text of 1 to 128 characters", is_identity)
+    proposal = {"call_id": "explained", "tool": tool, "arguments": read_argument_text(args)}
+    answer, who_may = finish(_explained(session, proposal, run))
+    if session.screen.is_text:
+        _tell(session.screen, answer, who_may)
+    else:
+        session.screen.document("policy-explanation/1", _data(answer, who_may, tool))
+    code = exit_of_answer(answer)
+    return Exit.FAILED if code is None else code
+
+
+async def _explained(session: Session, proposal: object, run: str) -> tuple[Decision | Outcome, tuple[str, ...]]:
+    """Policy looks at no store, so none is opened, made or written."""
+    from placet.bootstrap.addresses import MEMORY
+    from placet.bootstrap.opening import Recovery, open_gate
+
+    settings = session.settings
+    by, tools, policy = agent(settings), load_tools(settings), policy_of(settings)
+    people = ListedPeople(settings.people.values())
+    async with open_gate(tools=tools, store=MEMORY, recovery=Recovery.MANUAL, policy=policy, people=people) as gate:
+        answer = await gate.explain(proposal, principal=by, run=run)
+        return answer, await gate.who_may_approve(proposal, principal=by, run=run)
+
+
+def _tell(screen: Screen, answer: Decision | Outcome, who_may: tuple[str, ...]) -> None:
+    data = _data(answer, who_may, "")
+    screen.fields(
+        [
+            ("decision", data["decision"]),
+            ("reasons", ", ".join(data["reasons"]) or "none"),
+            ("policy version", data["policy_version"]),
+            ("rule", data["rule"]),
+            ("needs", _needs(answer.requirement) if isinstance(answer, Ask) else None),
+            ("decide within", _span(data["decide_within_seconds"])),
+            ("usable for", _span(data["usable_for_seconds"])),
+            ("needs a reason", ", ".join(data["needs_reason"]) or None),
+            ("may approve", (", ".join(who_may) or "nobody listed") if isinstance(answer, Ask) else None),
+        ]
+    )
+
+
+def _needs(requirement: Requirement) -> str:
+    terms = requirement.terms
+    return requirement.kind.value + (f" of {terms.votes}" if terms is not None and terms.votes > 1 else "")
+
+
+def _span(seconds: float | None) -> str | None:
+    return None if seconds is None else age_text(seconds)
+
+
+def _data(answer: Decision | Outcome, who_may: tuple[str, ...], tool: str) -> dict[str, Any]:
+    requirement = answer.requirement if isinstance(answer, Ask) else None
+    terms = requirement.terms if requirement is not None else None
+    wanted = [] if terms is None else [("approve", terms.reason_to_approve), ("deny", terms.reason_to_deny)]
+    return {
+        "tool": tool,
+        "decision": _word(answer),
+        "reasons": _reasons(answer),
+        "policy_version": answer.policy_version if isinstance(answer, Allow | Ask | Deny) else None,
+        "rule": terms.rule if terms is not None else None,
+        "needs": requirement.kind.value if requirement is not None else None,
+        "votes": (terms.votes if terms is not None else 1) if requirement is not None else None,
+        "decide_within_seconds": requirement.decide_within_seconds if requirement is not None else None,
+        "usable_for_seconds": requirement.lifetime_seconds if requirement is not None else None,
+        "needs_reason": [name for name, is_wanted in wanted if is_wanted],
+        "may_approve": list(who_may) if requirement is not None else None,
+    }
+
+
+def _word(answer: Decision | Outcome) -> str:
+    return type(answer).__name__.lower() if isinstance(answer, Allow | Ask | Deny) else "invalid"
+
+
+def _reasons(answer: Decision | Outcome) -> list[str]:
+    if isinstance(answer, Allow | Ask | Deny):
+        return list(answer.reasons)
+    problems = answer.problems if isinstance(answer, Invalid) else ()
+    return [answer.code, *(f"{path or '/'}: {problem}" for path, problem in problems)]

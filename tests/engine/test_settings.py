@@ -1,0 +1,19 @@
+"""What holds where nobody has said otherwise, and how a setting is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet import GateSettings
+
+
+def test_a_setting_is_given_by_its_name() -> None:
+    by_place: Any = GateSettings
+    with pytest.raises(TypeError):
+        by_place(5.0)
+
+
+def test_an_unknown_effect_is_looked_at_twenty_times_before_it_is_left_to_people() -> None:
+    assert GateSettings().max_probes == 20
