@@ -93,8 +93,12 @@ $(DEV_READY): $(PACKAGE) requirements/dev.txt
 
 # An environment of its own: it wants other versions of what placet is built on.
 $(API_READY): $(DEV_READY) requirements/schemathesis.txt
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .schemathesis
-	@$(BIN)/uv pip install --quiet --python .schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt
+	@$(BIN)/python -m venv --clear .schemathesis
+	@if [ -n "$(UV)" ]; then \
+		"$(UV)" pip install --quiet --python .schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt; \
+	else \
+		.schemathesis/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/schemathesis.txt; \
+	fi
 	@touch $@
 
 $(FUZZ_READY): $(DEV_READY) requirements/fuzz.txt

@@ -107,9 +107,17 @@ class PolicyFileError(ConfigurationError):
     code = "policy_invalid"
 
     def __init__(
-        self, message: str, *, code: str | None = None, hint: str | None = None, mistakes: tuple[str, ...] = ()
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        hint: str | None = None,
+        tool: str | None = None,
+        attempt: int | None = None,
+        status: int | None = None,
+        mistakes: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(message, code=code, hint=hint)
+        super().__init__(message, code=code, hint=hint, tool=tool, attempt=attempt, status=status)
         self.mistakes = mistakes
 
 

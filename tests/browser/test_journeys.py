@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -275,6 +277,30 @@ async def test_nothing_is_lost_on_a_small_or_a_wide_screen(open_site: OpenSite, 
                 await folded.locator("summary").first.click()
             assert await overflow(page) <= 0
             await site.picture(page, f"{view.tool}-{width}")
+
+
+async def test_a_value_within_values_keeps_room_to_be_read(open_site: OpenSite) -> None:
+    site = await open_site()
+    deep: dict[str, Any] = {"word": "pgbouncer"}
+    for level in range(8):
+        deep = {f"level-{level}": deep}
+    await site.ask("refund", order="o-1", amount=5, options=deep)
+    [view] = await site.gate.desk.pending(by=MEI)
+    async with site.signed_in(viewport={"width": 1200, "height": 900}) as page:
+        await page.goto(f"{site.address}/console/approvals/{view.approval_id}")
+        assert await lines_of(page, "pgbouncer") == 1
+        assert await overflow(page) <= 0
+        await page.goto(f"{site.address}/console/")
+        await page.keyboard.press("j")
+        await page.keyboard.press("p")
+        await page.locator("#peek h1").wait_for()
+        assert await lines_of(page, "pgbouncer") == 1
+
+
+async def lines_of(page: Page, word: str) -> int:
+    """Lines that a word of the arguments takes."""
+    drawn = page.locator(".values .text").filter(has_text=word).last
+    return int(await drawn.evaluate("each => new Set([...each.getClientRects()].map(box => box.top)).size"))
 
 
 async def overflow(page: Page) -> int:

@@ -19,6 +19,7 @@ from playwright.async_api import async_playwright, expect
 from tests.browser.conftest import ARGUMENTS, PATIENCE, chromium
 
 pytestmark = [pytest.mark.timeout(300)]
+expect.set_options(timeout=PATIENCE)
 PLACET = [sys.executable, "-m", "placet.cli"]
 
 
@@ -96,6 +97,15 @@ async def test_a_newcomer_sees_a_call_stopped_approves_it_and_sees_it_happen_onc
         ]
         assert [json.loads(each.stdout)["code"] for each in again] == ["succeeded", "replayed"]
         assert (project.folder / "notes.jsonl").read_text().count("hello") == 1
+        others = [
+            project.run("call", "--tool", "add_note", "--args", words, "--run", "r-1", "--call-id", call, "--json")
+            for words, call in (
+                ('{"title": "first", "text": "other"}', "c-1"),
+                ('{"title": "second", "text": "other"}', "c-2"),
+            )
+        ]
+        assert [json.loads(each.stdout)["code"] for each in others] == ["operation_conflict", "approval_required"]
+        assert [each.returncode for each in (asked, *others)] == [5, 8, 5]
         await page.goto(f"{project.url}/console/audit/verify")
         await expect(page.get_by_text("intact to")).to_be_visible()
 
@@ -103,6 +113,7 @@ async def test_a_newcomer_sees_a_call_stopped_approves_it_and_sees_it_happen_onc
         await used.goto(project.link)
         await used.get_by_role("button", name="Sign in").click()
         await expect(used.get_by_text("This link was used already")).to_be_visible()
+        await expect(used.get_by_text("end the server and start it again")).to_be_visible()
         await browser.close()
 
 

@@ -21,6 +21,7 @@ from placet.testing import FakeClock, SeededIds, SessionsInMemory
 SCOPES = ("approvals.decide", "effects.reconcile", "effects.read", "audit.read", "ops.stop")
 MEI = Principal.person("mei", tenant="acme", roles=("admin",), scopes=SCOPES)
 OMAR = Principal.person("omar", tenant="acme", roles=("admin",), scopes=SCOPES)
+EDITOR = Principal.person("eve", tenant="acme", roles=("admin",), scopes=(*SCOPES, "shop.write"))
 LOOKER = Principal.person("lu", tenant="acme", roles=("operator",))
 STRANGER = Principal.person("mei", tenant="globex", roles=("admin",), scopes=SCOPES)
 AGENT = Principal.agent("agent-7", tenant="acme", roles=("admin",), scopes=("shop.write",))

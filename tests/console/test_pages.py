@@ -13,7 +13,7 @@ import pytest
 import placet
 from placet.model.approval import ApprovalState
 from placet.model.effect import EffectState
-from tests.console.shop import LOOKER, MEI, OMAR, TOOLS, Shop, fields_of, forms_of, open_shop
+from tests.console.shop import EDITOR, LOOKER, MEI, OMAR, TOOLS, Shop, fields_of, forms_of, open_shop
 
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 
@@ -168,7 +168,8 @@ async def test_approving_runs_nothing_and_what_was_shown_is_what_may_run(shop: S
     outcome = await shop.ask("refund", call="c-1", order="o-1", amount=5)
     assert outcome.is_success
     text = text_of(await page(shop, f"/approvals/{approval_id}"))
-    assert "approved and used by mei" in text and "paid twice" in text
+    assert re.search(r"approved by mei at [0-9: UTC-]+ , and used", text), text
+    assert "used by" not in text and "paid twice" in text
 
 
 async def test_denying_needs_a_reason_which_goes_back_as_data(shop: Shop) -> None:
@@ -287,6 +288,45 @@ async def test_without_the_contract_nothing_is_shown_and_only_denying_is_possibl
         html = await page(shop, f"/approvals/{approval_id}")
         assert "does not know the tool" in html and '<span class="number">5</span>' not in html
         assert [form["decision"] for form in forms_of(html, "/decision")] in ([], ["deny"])
+
+
+@pytest.mark.case("E13")
+async def test_other_arguments_are_another_call_which_somebody_else_approves(shop: Shop) -> None:
+    approval_id = await shop.asked("refund", order="o-1", amount=100)
+    changed = json.dumps({"order": "o-1", "amount": 40})
+    fields = fields_of(await page(shop, f"/approvals/{approval_id}"), "/edit")
+    refused = await shop.browser.post(f"/console/approvals/{approval_id}/edit", data=fields | {"arguments": changed})
+    assert refused.status_code == 409, "the editor needs leave for the call as well"
+
+    eve = await shop.as_person(EDITOR)
+    fields = fields_of((await eve.get(f"/console/approvals/{approval_id}")).text, "/edit")
+    answer = await eve.post(f"/console/approvals/{approval_id}/edit", data=fields | {"arguments": changed})
+
+    assert answer.status_code == 303, answer.text
+    place = answer.headers["location"].removeprefix("/console")
+    text = text_of((await eve.get(f"/console{place}")).text)
+    assert "This is another call now" in text and "amount changed 100 40" in text
+    assert "You changed this call yourself" in text
+    assert await state_of(shop, approval_id) is ApprovalState.WITHDRAWN
+    omar = await shop.as_person(OMAR)
+    html = (await omar.get(f"/console{place}")).text
+    assert "Changed by hand" in html and forms_of(html, "/decision")
+    assert (await shop.ask("refund", call="c-1", order="o-1", amount=100)).code == "edited_by_person"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [("", 422), ("{", 422), ("[]", 422), ('{"order": "o-1"}', 422), ('{"order": "o-1", "amount": "4"}', 422),
+     ('{"order": "o-1", "amount": 4, "amount": 5}', 422), ('{"order": "o-1", "amount": 4, "more": 1}', 422)],
+)  # fmt: skip
+async def test_arguments_that_break_the_contract_change_nothing(shop: Shop, arguments: str, status: int) -> None:
+    approval_id = await shop.asked("refund", order="o-1", amount=100)
+    fields = fields_of(await page(shop, f"/approvals/{approval_id}"), "/edit")
+
+    answer = await shop.browser.post(f"/console/approvals/{approval_id}/edit", data=fields | {"arguments": arguments})
+
+    assert answer.status_code == status and "Nothing was changed." in answer.text
+    assert await state_of(shop, approval_id) is ApprovalState.PENDING
 
 
 async def test_an_approval_is_taken_back(shop: Shop) -> None:
@@ -416,6 +456,38 @@ async def test_a_look_from_before_counts_for_no_absence(shop: Shop) -> None:
     assert answer.status_code == 409 and "Look again after the quiet end" in answer.text
 
 
+async def test_whoever_may_only_read_effects_has_none_of_them_probed() -> None:
+    looked: list[str] = []
+
+    async def probe(context: placet.ProbeContext) -> placet.Found:
+        looked.append(context.operation_key)
+        return placet.Found(result="sent")
+
+    @placet.tool(
+        effect="write", risk="high", permission="shop.write", probe=probe, retry=None,
+        remote=placet.Remote(arrival_bound_seconds=1.0),
+    )  # fmt: skip
+    async def lose(order: str) -> str:
+        """Sends, and never learns what became of it."""
+        raise ConnectionResetError
+
+    async with open_shop(tools=[lose]) as shop:
+        key = await lost(shop)
+        reader = await shop.as_person(placet.Principal.person("ro", tenant="acme", scopes=("effects.read",)))
+        csrf = fields_of((await reader.get("/console/me")).text, "/sign-out")["csrf"]
+
+        refused = await reader.post("/console/effect/probe", data={"csrf": csrf, "key": key})
+
+        assert (refused.status_code, looked) == (403, [])
+        assert "effects.reconcile" in refused.text
+        (effect,) = await shop.gate.reconciler.effects(by=MEI)
+        assert effect.state is EffectState.UNKNOWN
+
+        csrf = fields_of((await shop.browser.get("/console/me")).text, "/sign-out")["csrf"]
+        taken = await shop.browser.post("/console/effect/probe", data={"csrf": csrf, "key": key})
+        assert (taken.status_code, len(looked)) == (303, 1)
+
+
 async def test_an_effect_of_somebody_else_is_none_without_leave(shop: Shop) -> None:
     key = await lost(shop)
     looker = await shop.as_person(LOOKER)
@@ -424,7 +496,50 @@ async def test_an_effect_of_somebody_else_is_none_without_leave(shop: Shop) -> N
     assert "o-9" not in (listed := (await looker.get("/console/effects")).text) and "There is no such effect" in listed
 
 
+async def test_a_card_reads_true_to_who_may_approve_and_of_what_was_approved(shop: Shop) -> None:
+    approval_id = await shop.asked("refund", order="o-1", amount=5)
+
+    assert "somebody entitled, who has not asked for it, has to approve it" in text_of(
+        await page(shop, f"/approvals/{approval_id}")
+    )
+
+    await decide(shop, approval_id, "approve")
+    approved = text_of(await page(shop, f"/approvals/{approval_id}"))
+    assert "not used yet by" not in approved
+    assert "approved, not used yet decided by mei" in text_of(await page(shop, "/?tab=decided"))
+    assert re.search(r"approved by mei at [0-9: UTC-]+ , not used yet: 5 min left", approved)
+
+
 # ---------------------------------------------------------------- audit, runs, tools, the switch
+
+
+async def test_what_a_person_does_to_no_tool_names_no_tool_and_tells_the_person_once(shop: Shop) -> None:
+    await shop.gate.switch.stop("tenant", by=MEI, reason="drill")
+
+    rows = re.findall(r"<tr data-row.*?</tr>", await page(shop, "/audit?kind=stopped"), re.DOTALL)
+    told = " ".join(text_of(row) for row in rows)
+
+    assert len(rows) == 1 and MEI.subject in told
+    assert "unknown" not in told and "decided by" not in told
+
+
+@pytest.mark.parametrize("kind", ["tool", "run"])
+async def test_a_stop_of_nothing_named_says_what_to_name(shop: Shop, kind: str) -> None:
+    fields = fields_of(await page(shop, "/stops"), "/stops/stop")
+    answer = await shop.browser.post(
+        "/console/stops/stop", data=fields | {"kind": kind, "name": " ", "reason": "drill"}
+    )
+
+    assert answer.status_code == 422
+    assert f"Name the {kind} to stop. Nothing was stopped." in text_of(answer.text)
+    assert await shop.gate.switch.stops(by=MEI) == ()
+
+
+async def test_a_tool_that_does_not_exist_is_still_told_as_unknown(shop: Shop) -> None:
+    await shop.ask("no_such_tool")
+
+    [row, *_] = re.findall(r"<tr data-row.*?</tr>", await page(shop, "/audit?kind=completed"), re.DOTALL)
+    assert "unknown" in text_of(row)
 
 
 async def test_the_audit_tells_who_decided_and_that_it_holds(shop: Shop) -> None:
@@ -432,6 +547,7 @@ async def test_the_audit_tells_who_decided_and_that_it_holds(shop: Shop) -> None
     await decide(shop, approval_id, "deny", reason="no")
 
     assert "decided by mei" in text_of(await page(shop, "/audit?kind=approval_denied"))
+    assert "refund" in text_of(await page(shop, "/audit?kind=approval_denied"))
     assert "No event fits." in await page(shop, "/audit?kind=approval_denied&tool=publish")
     assert "4 events in 1 chain, intact to 2026-01-01" in text_of(await page(shop, "/audit/verify"))
     lines = (await page(shop, f"/audit/events.jsonl?approval={approval_id}&person=mei")).splitlines()
@@ -456,6 +572,8 @@ async def test_a_run_is_a_timeline(shop: Shop) -> None:
 
     assert text.index("asked for approval") < text.index("1 min 30 s later") < text.index("approved by mei")
     assert "approval used" in text and "success" in text
+    assert "started approved by mei" in text and "started by" not in text  # whoever asked ran it, not who approved
+    assert text.count(" by mei") == text.count("approved by mei") == 4
     assert "run-1" in await page(shop, "/runs")
     await page(shop, f"/run?run={MARKUP}", status=404)
 

@@ -434,6 +434,14 @@ async def test_a_reason_is_text_of_at_most_500_characters(open_world: OpenWorld,
     assert (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).state is ApprovalState.PENDING
 
 
+async def test_a_reason_of_500_characters_is_kept_whole(open_world: OpenWorld, spy: Spy) -> None:
+    world, waiting = await asked(open_world, spy)
+
+    await world.deny(waiting, reason="x" * 500)
+
+    assert (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).words == "x" * 500
+
+
 # ---------------------------------------------------------------- several decisions
 
 

@@ -32,6 +32,7 @@ from placet import (
     Unknown,
 )
 from placet.engine.capacity import MAX_STRAYS
+from placet.errors import StoreUnavailable
 from placet.testing import FakeClock
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy
 
@@ -733,6 +734,39 @@ async def test_a_late_failure_of_a_thread_is_only_its_end(open_world: OpenWorld)
     effect = await world.effect()
     assert effect.state is EffectState.UNKNOWN
     assert effect.attempt_ended_at is not None
+
+
+@pytest.mark.req("C032")
+async def test_a_late_failure_that_is_the_first_to_reach_the_ledger_is_told_as_one(open_world: OpenWorld) -> None:
+    """The store did not serve when the deadline passed, and so has not heard of it."""
+    release = threading.Event()
+
+    def act() -> str:
+        release.wait(30)
+        raise ToolRejected("no")
+
+    world = await open_world(tool_of(act))
+    store: Any = world.gate.store
+    settle = store.settle
+
+    async def down(settlement: Any) -> Any:
+        if settlement.reason == "deadline_passed":
+            raise StoreUnavailable("The store does not serve.")
+        return await settle(settlement)
+
+    store.settle = down
+    await world.submit("act")
+    assert (await world.effect()).state is EffectState.DISPATCHED
+    release.set()
+    async with asyncio.timeout(30):
+        while (await world.effect()).state is EffectState.DISPATCHED:
+            await asyncio.sleep(0.002)
+    store.settle = settle
+
+    effect = await world.effect()
+    assert (effect.state, effect.reason) == (EffectState.UNKNOWN, "late_word")
+    assert effect.attempt_ended_at is not None
+    assert world.completed()["detail"] == "late_word"
 
 
 @pytest.mark.req("C032")

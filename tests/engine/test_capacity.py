@@ -892,3 +892,24 @@ async def test_who_has_waited_for_a_process_and_got_it_is_not_counted_among_thos
         room = await waiting  # type: ignore[assignment]
     assert isinstance(room, capacity.Room)
     room.leave()
+
+
+async def test_whoever_can_wait_for_less_than_a_second_waits_that_long_for_a_process(
+    open_world: OpenWorld, kept: Kept
+) -> None:
+    settings = GateSettings(max_processes=1, max_waiting=1, spare_processes=0, grace_seconds=0.05)
+    world = kept(await open_world(process_tools.slow_look, settings=settings))
+    path = world.gate._path
+    proposal = {"call_id": "c1", "tool": "slow_look", "arguments": {"word": "x", "folder": "y"}}
+    call = path.bind(read_proposal(proposal), world.gate._session(OPERATOR, "r1", None, None, None))
+    first = path._capacity.enter(call)
+    assert isinstance(first, capacity.Room)
+    half_a_second = world.clock.monotonic() + call.contract.timeout_seconds + 0.5
+
+    waiting = asyncio.ensure_future(path._capacity.wait(call, deadline=half_a_second))
+    await asyncio.sleep(0)
+    first.leave()
+
+    room = await waiting
+    assert isinstance(room, capacity.Room)
+    room.leave()

@@ -10,6 +10,7 @@ import pytest
 from placet.adapters.keys import KeyRing
 from placet.engine.chronicle import Chronicle
 from placet.errors import BoundaryUnavailable
+from placet.model.audit import EventKind
 from placet.testing import FakeClock
 
 INSTANT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -67,3 +68,10 @@ def test_an_instant_of_any_fixed_offset_is_told_in_utc(hours: int) -> None:
     told = chronicle(INSTANT.astimezone(timezone(timedelta(hours=hours)))).now()
 
     assert (told, told.tzinfo) == (INSTANT, UTC)
+
+
+def test_an_event_is_on_record_also_where_no_clock_tells_when() -> None:
+    """With an instant that nobody takes for one of today's, and a word that says why."""
+    event = chronicle(None).event(EventKind.RECORDS_PURGED, {"tenant": "acme", "subject": "kim", "key_id": "k"})
+
+    assert (event.at, event.detail) == (datetime(1970, 1, 1, tzinfo=UTC), "clock_failed")

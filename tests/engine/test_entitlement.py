@@ -16,6 +16,7 @@ from placet.engine.deciding import LONGEST_DECIDING_SECONDS
 from placet.errors import MisuseError, PolicyFileError
 from placet.model.decision import Entitled, Entitlement, NotEntitled
 from placet.model.principal import Role
+from placet.testing import FakeClock
 from tests.engine.conftest import ADMIN, APPROVER, OTHER_APPROVER, OpenWorld, Spy, World, written
 from tests.engine.people import ListedPeople, refusal
 
@@ -351,6 +352,25 @@ async def test_a_changed_rule_asks_open_questions_again(
     assert isinstance(outcome, AwaitingApproval)
     assert (outcome.approval_id != waiting.approval_id, spy.count) == (True, 0)
     assert new.events("approval_withdrawn")[0]["detail"] == "policy_changed"
+
+
+async def test_a_denial_stands_although_other_rules_asked_again_meanwhile_and_nobody_answered(
+    open_world: OpenWorld, spy: Spy, tmp_path: Path
+) -> None:
+    store, clock = str(tmp_path / "p.db"), FakeClock()
+    old, waiting = await asked(open_world, spy, store=store, clock=clock, policy=Matrix(asks=rules()))
+    await old.deny(waiting, by=LEAD)
+    stricter = Matrix(asks=rules(approvers=Approvers(subjects=frozenset({"lena"}))))
+    new = await open_world(written(spy, approval="always"), store=store, clock=clock, policy=stricter, seed=1)
+    clock.advance(1)
+    assert isinstance(await new.submit("write", {"word": "x"}), AwaitingApproval), "these rules have not been answered"
+    clock.advance(2 * 86_400)
+
+    outcome = await old.submit("write", {"word": "x"})
+
+    assert isinstance(outcome, Refused)
+    assert (outcome.code, spy.count) == ("approval_denied", 0)
+    assert (len(old.events("approval_asked")), len(old.events("approval_expired"))) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,8 @@ async def test_a_run_that_cannot_be_read_stays_and_keeps_no_other(
 
     assert (counts(report), report.broken) == ({"operations": 3, "runs": 2}, 1)
     assert by_hand(store, "SELECT run_id FROM runs") == [("r1",)]
+    told = [event["reasons"] for event in world.events("records_purged")]
+    assert told == [["operations:3"], ["runs:2"]], "the others go together, as they would without it"
 
 
 async def test_a_denial_whose_run_cannot_be_read_stands(tmp_path: Path, open_world: OpenWorld, spy: Spy) -> None:

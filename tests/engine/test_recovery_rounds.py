@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -371,7 +371,7 @@ async def test_a_row_that_nobody_can_say_is_ours_is_left_alone_and_told(
             key("good"): EffectState.RECONCILED_COMMITTED,
         }
     told = [record for record in caplog.records if record.message == "a row was left alone"]
-    assert [record.__dict__["error_type"] for record in told] == ["LookupError"]
+    assert [(record.name, record.__dict__["error_type"]) for record in told] == [("placet.reconciler", "LookupError")]
     assert "s3cr3t" not in caplog.text
 
 
@@ -707,6 +707,16 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
     assert {record.message for record in caplog.records} == {"heartbeat failed", "recovery failed"}
     assert {record.__dict__["error_type"] for record in caplog.records} == {"OverflowError"}
     assert "secret" not in caplog.text and {record.exc_info for record in caplog.records} == {None}
+
+
+async def test_what_a_round_has_told_stays_as_it_was(clock: FakeClock) -> None:
+    async with a_gate(lost_tool(found), clock=clock) as gate:
+        await lose(gate, "o-1")
+        report: Any = await gate.reconciler.recover()
+
+    with pytest.raises(FrozenInstanceError):
+        report.committed = 0
+    assert report.committed == 1
 
 
 # ---------------------------------------------------------------- who asks, and how

@@ -17,3 +17,7 @@ def test_a_setting_is_given_by_its_name() -> None:
 
 def test_an_unknown_effect_is_looked_at_twenty_times_before_it_is_left_to_people() -> None:
     assert GateSettings().max_probes == 20
+
+
+def test_as_many_wait_and_are_kept_ready_as_the_settings_say() -> None:
+    assert (GateSettings().max_waiting, GateSettings().max_processes, GateSettings().spare_processes) == (256, 8, 1)

@@ -116,6 +116,19 @@ async def test_a_required_sink_that_does_not_hear_the_start_keeps_a_write_from_b
     assert registry.get_sample_value("placet_tool_calls_total", {"tool": "write", "outcome": "error"}) == 1
 
 
+@pytest.mark.parametrize("tool", [looked_up, written])
+async def test_what_a_sink_kept_from_being_sent_is_not_told_to_have_run_since_the_machine_was_started(
+    open_world: OpenWorld, spy: Spy, tool: Callable[[Spy], placet.Tool]
+) -> None:
+    sink = Sink(required=True, on=fails_on(EventKind.STARTED, ERRORS["error"]))
+    world = await open_world(tool(spy), sinks=(sink,))
+    world.clock.advance(86_400)
+
+    await world.submit(tool(spy), {"word": "x"})
+
+    assert (world.completed()["outcome"], world.completed()["duration_ms"]) == ("error", 0.0)
+
+
 @pytest.mark.req("B124")
 async def test_a_read_is_not_begun_either(open_world: OpenWorld, spy: Spy) -> None:
     sink = Sink(required=True, on=fails_on(EventKind.STARTED, ERRORS["error"]))
@@ -432,3 +445,13 @@ async def test_the_log_sink_writes_each_event_as_one_line_of_its_fields(
     renamed = {"arguments": "arguments_counts", "result": "result_counts"}
     assert told == [{renamed.get(name, name): value for name, value in event.items()} for event in world.events()]
     assert "s3cr3t" not in str(told)
+
+
+async def test_one_letter_is_name_enough(open_world: OpenWorld, spy: Spy) -> None:
+    sink = Sink(name="s")
+    world = await open_world(looked_up(spy), sinks=(sink,))
+
+    await world.submit("look", {"word": "x"})
+    await delivered(world, sink)
+
+    assert sink.words() == ["started", "success"]

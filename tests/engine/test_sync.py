@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import linecache
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -141,6 +144,46 @@ def test_an_interrupted_caller_has_its_attempt_closed(spy: Spy) -> None:
             if effects and effects[0].state is not placet.EffectState.DISPATCHED:
                 break
         assert effects[0].state is placet.EffectState.UNKNOWN
+
+
+@pytest.mark.req("B106")
+def test_a_program_that_is_interrupted_while_it_waits_leaves_nothing_running(spy: Spy) -> None:
+    """As by Ctrl-C: what it waited for is cancelled, and its attempt closed."""
+    has_ended = threading.Event()
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    @placet.tool(effect="write", risk="medium", permission=SCOPE, timeout_seconds=60)
+    async def act() -> str:
+        try:
+            while not is_waiting(threading.main_thread()):
+                await asyncio.sleep(0.001)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            await asyncio.sleep(60)
+        finally:
+            has_ended.set()
+        return ""
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with placet.open(tools=[act], store=placet.MEMORY) as gate:
+            with pytest.raises(Interrupted):
+                gate.submit({"call_id": "c1", "tool": "act", "arguments": {}}, principal=OPERATOR, run="r1")
+            assert has_ended.wait(30), "the attempt goes on although nobody waits for it"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def is_waiting(thread: threading.Thread) -> bool:
+    """Whether it stands still until another thread wakes it, and may be interrupted there."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None or frame.f_code is not threading.Condition.wait.__code__:
+        return False
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip().startswith("waiter.acquire(")
 
 
 def test_a_gate_is_entered_once(spy: Spy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 import placet
 from placet import Principal
 from placet.errors import DecisionRefused
+from placet.model.audit import AuditEvent
+from placet.model.identifiers import WriterId
+from placet.model.ledger import LostRead, Place
+from placet.rules.audit import event_body
 from tests.engine.conftest import SCOPE, OpenWorld, Spy, World, acting, looked_up, written
 
 UTE = Principal.person("ute", tenant="acme", roles=("admin",), scopes=(SCOPE,))
@@ -171,6 +176,14 @@ async def test_of_what_never_became_a_call(world: World) -> None:
     ]
 
 
+async def test_of_a_version_that_is_not_here(world: World) -> None:
+    proposal = {"call_id": "c7", "tool": "pay", "version": "2", "arguments": {"word": "s3cr3t", "count": 2}}
+    await world.gate.submit(proposal, principal=AGENT, run="r1")
+
+    told = [(event["tool"], event.get("detail"), event.get("error_type")) for event in seen(world)]
+    assert told == [("pay", None, None), ("pay", "unknown_tool_version", "UnknownTool")]
+
+
 async def test_of_a_write_that_is_lost_and_settled_by_a_person(world: World) -> None:
     await asks(world, "act", "c8")
     world.clock.advance(60)
@@ -211,6 +224,30 @@ async def test_of_a_write_whose_worker_was_lost(world: World) -> None:
     told = seen(world)[1:]
     lost = {"kind": "completed", "outcome": "unknown", "detail": "owner_lost", "effect_state": "unknown"}
     assert told == [of_row("act", "c9") | lost]
+
+
+async def test_of_a_read_whose_worker_was_lost(world: World) -> None:
+    """The end says of the call what the beginning said, but for what is known by its shape and prints alone."""
+    await world.submit("look", {"word": "s3cr3t"}, call_id="c10", principal=AGENT, request_id="q1")
+    opening = world.bodies().splitlines()[0]
+
+    async def lost_reads(*, limit: int) -> tuple[LostRead, ...]:
+        return (LostRead(place=Place(writer=WriterId("w-1"), sequence=1), started=opening),)
+
+    closed: list[Event] = []
+
+    async def close_lost_read(lost: LostRead, event: AuditEvent) -> bool:
+        closed.append(json.loads(event_body(event)))
+        return True
+
+    world.gate.store.lost_reads = lost_reads  # type: ignore[method-assign]
+    world.gate.store.close_lost_read = close_lost_read  # type: ignore[method-assign]
+    await world.gate.reconciler.recover()
+
+    left_out = ("at", "kind", "arguments", "arguments_fingerprint", "roles", "reasons")
+    facts = {name: value for name, value in json.loads(opening).items() if name not in left_out}
+    ends = {"kind": "completed", "outcome": "error", "error_type": "OwnerLost", "detail": "owner_lost"}
+    assert [{name: value for name, value in event.items() if name != "at"} for event in closed] == [facts | ends]
 
 
 async def down(*args: object, **more: object) -> Any:

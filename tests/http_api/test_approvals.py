@@ -309,6 +309,10 @@ class Reader:
         await self.takes.wait()
         await self._sent.put(dict(message))
 
+    async def begun(self) -> None:
+        """Until it has looked for the first time; call it before anything is read."""
+        assert (await asyncio.wait_for(self._sent.get(), 30))["type"] == "http.response.start"
+
     async def raw(self) -> bytes:
         message = await asyncio.wait_for(self._sent.get(), 30)
         return bytes(message.get("body", b"")) if message["type"] == "http.response.body" else await self.raw()
@@ -342,6 +346,7 @@ async def test_a_stream_begins_with_what_waits_and_tells_every_change(api: Api) 
     reader.leave()
     await asyncio.wait_for(reader.task, 30)
     spared = Reader(api, last_id=last_id)
+    await spared.begun()
     third = await api.asked(3, call_id="c3")
     name, _, data = await spared.event()
     assert (name, data["approval"]["approval_id"]) == ("changed", third["approval_id"])

@@ -215,3 +215,28 @@ async def test_a_websocket_is_not_opened(serve: Callable[..., Awaitable[Opened]]
     status, _, _ = read(await wire.says(head("GET", "/v1/approvals/events", *lines, who="t-agent")))
 
     assert status == 403
+
+
+async def test_a_body_whose_end_is_said_in_two_ways_is_not_read_and_nothing_after_it_either(
+    serve: Callable[..., Awaitable[Opened]],
+) -> None:
+    """What stands in front may go by the other one, and take the rest of it for somebody else's request."""
+    api, wire = await serve()
+    body = json.dumps(PROPOSAL).encode()
+    both = ("Content-Type: application/json", "Transfer-Encoding: chunked", "Content-Length: 6")
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    said = await wire.says(head("POST", "/v1/proposals", *both) + chunked + head("GET", "/healthz"))
+
+    status, headers, _ = read(said)
+    assert (status, headers["connection"], said.count(b"HTTP/1.1")) == (400, "close", 1)
+    assert api.desk.done == []
+
+
+async def test_a_body_that_is_said_to_be_encoded_too_is_415(serve: Callable[..., Awaitable[Opened]]) -> None:
+    api, wire = await serve()
+    status, _, body = read(
+        await wire.says(post(PROPOSAL, "Content-Encoding: identity", "Content-Encoding: gzip")),
+    )
+
+    assert (status, json.loads(body)["code"]) == (415, "media_type_unsupported")
+    assert api.desk.done == []

@@ -104,6 +104,7 @@ def test_every_outcome_without_a_result_raises_an_error_of_ours(kind: Any) -> No
 def test_retryable_is_a_closed_set_of_codes() -> None:
     assert {
         "approval_required",
+        "approver_not_entitled",
         "boundary_unavailable",
         "capacity",
         "circuit_open",

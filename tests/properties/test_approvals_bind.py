@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import placet
 from placet.adapters.keys import KeyRing
 from placet.engine.gate import Gate
+from placet.errors import MisuseError
 from placet.model.approval import Answer, Question
 from placet.model.call import Call
 from placet.model.contract import Contract, KeyTemplate, Repair
@@ -28,7 +29,7 @@ from placet.ports.keys import KeyPurpose
 from placet.rules import approvals as rules
 from placet.rules.approvals import Misfit
 from tests.kill_points.actors import AGENT, Place, approve, open_gate, proposal
-from tests.rules.test_approvals import ASK, NOW, answer, approval, question, tool_call
+from tests.rules.test_approvals import ASK, EDITED, LEAVE, NOW, TERMS, answer, approval, question, tool_call
 
 pytestmark = pytest.mark.req("B043", "B044", "H020")
 RING = KeyRing.ephemeral()
@@ -38,7 +39,7 @@ FEWER = settings(max_examples=settings.default.max_examples // 5)
 COMPARED = frozenset(
     {
         *("tenant", "environment", "subject", "on_behalf_of", "run_id", "tool", "contract_digest", "argument_digest"),
-        *("resource", "purpose", "policy_version", "requirement"),
+        *("resource", "purpose", "policy_version", "requirement", "terms"),
     }
 )
 """Fields of a question that a call has too, and that must be the call's own."""
@@ -53,12 +54,22 @@ NAMED_BY_THE_ROW = frozenset(
             "nonce",
             "sealed_arguments",
         ),  # said when it was asked
+        "edited",  # whose question it is by now; the arguments that it names are compared
         "dispatch_number",  # compared with the ledger's fence, and not with the call
     }
 )
 
 
-def other(value: Any, data: st.DataObject) -> Any:
+COMPOUND = {"terms": TERMS, "edited": EDITED, "leave": LEAVE}
+"""What may stand where nothing stands; where it does, any of its own fields is changed."""
+
+
+def whole(name: str) -> dict[str, Any]:
+    """A question, or an answer, that has the field."""
+    return {name: COMPOUND[name]} if name in COMPOUND else {"votes": ("vote-1", "vote-2")} if name == "votes" else {}
+
+
+def other(value: Any, data: st.DataObject, *, name: str = "") -> Any:
     """Any other value of the same kind, mostly a near one."""
     draw = data.draw
     match value:
@@ -80,10 +91,21 @@ def other(value: Any, data: st.DataObject) -> Any:
             return draw(st.binary(max_size=8).filter(lambda content: content != value))
         case tuple():
             return draw(
-                st.sampled_from([(*value, "x"), value[:-1], (*value, *value), tuple(f"{each}x" for each in value)])
+                st.sampled_from(
+                    [(*value, "x"), value[:-1], (*value, *value, "y"), (*(f"{each}x" for each in value), "z")]
+                ).filter(lambda changed: changed != value)
             )
+        case None if name in COMPOUND:
+            return COMPOUND[name]
         case None:
             return draw(st.text(max_size=5))
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            inner = draw(st.sampled_from([field.name for field in fields(value)]))
+            old = getattr(value, inner)
+            try:
+                return dataclasses.replace(value, **{inner: other(old, data)})
+            except MisuseError:  # such a one cannot be made at all: the nearest that can
+                return dataclasses.replace(value, **{inner: f"{old}x" if isinstance(old, str) else old + 1})
     raise AssertionError(f"nothing other than {value!r} is known")
 
 
@@ -91,11 +113,15 @@ def other(value: Any, data: st.DataObject) -> Any:
 @pytest.mark.parametrize("name", [field.name for field in fields(Question)])
 @given(data=st.data())
 def test_another_question_has_another_mac_and_voids_its_answer(name: str, data: st.DataObject) -> None:
-    value = other(getattr(question(), name), data)
-    changed = dataclasses.replace(question(), **{name: value})
+    for asked in (question(), question(**whole(name))):
+        value = other(getattr(asked, name), data, name=name)
+        changed = dataclasses.replace(asked, **{name: value})
+        _refuse_as_another(asked, changed)
 
-    mac = RING.mac(KeyPurpose.APPROVAL, rules.question_form(question()))
-    signature = RING.mac(KeyPurpose.APPROVAL, rules.signed_form(question(), answer()))
+
+def _refuse_as_another(asked: Question, changed: Question) -> None:
+    mac = RING.mac(KeyPurpose.APPROVAL, rules.question_form(asked))
+    signature = RING.mac(KeyPurpose.APPROVAL, rules.signed_form(asked, answer()))
     assert not RING.is_authentic(KeyPurpose.APPROVAL, rules.question_form(changed), mac)
     assert not RING.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(changed, answer()), signature)
 
@@ -104,9 +130,11 @@ def test_another_question_has_another_mac_and_voids_its_answer(name: str, data: 
 @pytest.mark.parametrize("name", [field.name for field in fields(Answer)])
 @given(data=st.data())
 def test_another_answer_has_another_signature(name: str, data: st.DataObject) -> None:
-    changed = dataclasses.replace(answer(), **{name: other(getattr(answer(), name), data)})
+    with_votes = {"leave": LEAVE} if name == "votes" else {}  # votes come with a leave, and never without one
+    given = answer(**whole(name), **with_votes)
+    changed = dataclasses.replace(given, **{name: other(getattr(given, name), data, name=name)})
 
-    signature = RING.mac(KeyPurpose.APPROVAL, rules.signed_form(question(), answer()))
+    signature = RING.mac(KeyPurpose.APPROVAL, rules.signed_form(question(), given))
     assert not RING.is_authentic(KeyPurpose.APPROVAL, rules.signed_form(question(), changed), signature)
 
 
@@ -115,7 +143,7 @@ def test_another_answer_has_another_signature(name: str, data: st.DataObject) ->
 def test_a_question_that_differs_in_anything_a_call_has_is_of_another_call(data: st.DataObject) -> None:
     assert {field.name for field in fields(Question)} == COMPARED | NAMED_BY_THE_ROW
     name = data.draw(st.sampled_from(sorted(COMPARED)))
-    asked = question(**{name: other(getattr(question(), name), data)})
+    asked = question(**{name: other(getattr(question(), name), data, name=name)})
 
     found = rules.misfit(approval(asked), tool_call(), ASK, dispatch_number=0, now=NOW)
     assert found is Misfit.OTHER_CALL

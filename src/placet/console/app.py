@@ -68,6 +68,7 @@ _LOOKS: dict[str, Page] = {
 }
 _POSTS: dict[str, Page] = {
     "/approvals/{approval_id}/decision": decision.decide,
+    "/approvals/{approval_id}/edit": decision.edit,
     "/approvals/{approval_id}/withdrawal": decision.withdraw,
     "/approvals/{approval_id}/vote-withdrawal": decision.withdraw_vote,
     "/effect/settlement": effects.settle,

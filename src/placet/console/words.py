@@ -26,6 +26,7 @@ WHY_NOT = {
     "not_a_person": "Only a person's own sign-in decides.",
     "other_environment": "It is asked for another environment than the one you are signed in to.",
     "not_the_requesting_user": "Only the person the agent acts for may confirm this call.",
+    "own_edit": "You changed this call yourself, so somebody else has to approve it.",
     "own_request": "You asked for this call yourself, or it was asked for you. Somebody else has to decide.",
     "scope_missing": "You may look at it, not decide it: that takes the scope approvals.decide.",
     "not_an_approver": "The policy names others who decide calls like this one.",
@@ -37,7 +38,7 @@ WHY_NOT = {
 
 REQUIREMENT_WORDS = {
     "confirm": "the person the agent acts for has to confirm it",
-    "review": "somebody else who is entitled has to approve it",
+    "review": "somebody entitled, who has not asked for it, has to approve it",
     "quorum": "several people have to approve it, each for themselves",
 }
 
@@ -86,6 +87,8 @@ WHY_NOT_SETTLE = {
 DONE = {
     "approved": "Approved. Nothing ran yet: whoever asked may now run exactly this call, once.",
     "denied": "Denied. Whoever asked is told, with your reason.",
+    "edited": "This is another call now, and it is yours. The one that was asked for is closed, and whoever asked is "
+    "told. Somebody else may have to approve it.",
     "voted": "Your vote is counted. Others have to approve as well before it may run.",
     "vote_withdrawn": "Your vote is taken back, and cannot be given again.",
     "withdrawn": "Taken back. It can no longer be decided or used.",

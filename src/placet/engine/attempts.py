@@ -58,6 +58,7 @@ class Dispatch:
     Attributes:
         token, fence: what the ledger row must still carry for us to change it; empty and 0 for a read.
         submitted: when the claim or the last turn was submitted, on the monotonic clock; `send_by` counts from it.
+        began: when what `closing` measures began, on the monotonic clock: the attempt, or until then its submission.
         window: seconds from `submitted` within which a first byte may leave.
         deadline: when the caller stops waiting, on the monotonic clock.
         place: where a read's started event stands; None for an effect.
@@ -76,7 +77,7 @@ class Dispatch:
     window: float
     deadline: float
     room: Room
-    began: float = 0.0
+    began: float
     place: Place | None = None
     co_commit: CoCommit | None = None
 
@@ -114,6 +115,7 @@ class Attempts:
             attempt=call.first_attempt,
             first_submitted=submitted,
             submitted=submitted,
+            began=submitted,
             submitted_at=self._instant(),
             window=self._window(call, warrant.deadline),
             deadline=warrant.deadline,

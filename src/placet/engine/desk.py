@@ -160,7 +160,8 @@ class Desk:
     async def _decide(
         self, approval_id: str, decision: ApprovalDecision, *, digest: str, by: Principal, reason: str
     ) -> ApprovalView:
-        if type(reason) is not str or len(reason) > MAX_REASON_CHARACTERS or LONE_SURROGATE.search(reason):
+        is_text = type(reason) is str and LONE_SURROGATE.search(reason) is None and "\x00" not in reason
+        if not is_text or len(reason) > MAX_REASON_CHARACTERS:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
         await self._may_look(by)
         approval, votes = await self._verified(approval_id, by)

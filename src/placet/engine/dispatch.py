@@ -135,7 +135,6 @@ class Dispatcher:
             break
         cleared = await self._without_doubt(claim, refusal)
         if isinstance(cleared, InDoubt):
-            dispatch.began = dispatch.submitted
             self._afterwards.insist(lambda: self._close_unsent(claim, dispatch))
         return cleared, dispatch
 

@@ -115,7 +115,8 @@ class EffectLists:
     async def visible(self, operation_key: str, *, by: Principal) -> Effect:
         """The row behind `show`, for whoever goes on with it. Raises what `show` raises."""
         require_principal(by)
-        is_key = type(operation_key) is str and LONE_SURROGATE.search(operation_key) is None
+        is_text = type(operation_key) is str and LONE_SURROGATE.search(operation_key) is None
+        is_key = is_text and "\x00" not in operation_key  # which not every store can look up, and none has
         effect = await self._store.effect(by.tenant, OperationKey(operation_key)) if is_key else None
         whose = _whose(by)
         if effect is None or (whose is not None and whose not in subjects_of(effect.subject)):

@@ -192,8 +192,8 @@ def _instant(value: object) -> datetime:
 
 
 def is_text(value: object) -> bool:
-    """Whether it is an exact str that can be encoded, and so stored and looked up."""
-    return type(value) is str and LONE_SURROGATE.search(value) is None
+    """Whether it is an exact str that every store can hold, and so look up."""
+    return type(value) is str and LONE_SURROGATE.search(value) is None and "\x00" not in value
 
 
 _REFUSALS = {

@@ -109,7 +109,8 @@ class Switch:
             StoreError: nothing was stopped, or, in doubt, it may be: stop again.
         """
         wanted = self._scope(scope, by)
-        if type(reason) is not str or len(reason) > MAX_REASON_CHARACTERS or LONE_SURROGATE.search(reason):
+        is_text = type(reason) is str and LONE_SURROGATE.search(reason) is None and "\x00" not in reason
+        if not is_text or len(reason) > MAX_REASON_CHARACTERS:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
         leave = await self._leave(wanted, by, stopping.leave_to_stop(by, wanted))
         sealed = self._keys.seal(reason.encode(), bound_to=_binding(wanted)) if reason else None

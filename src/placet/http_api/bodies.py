@@ -95,7 +95,7 @@ def _require_json(request: Request) -> None:
     kind, _, parameters = (said[0] if len(said) == 1 else "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
     is_plain = kind.strip().lower() == "application/json" and charset in ("", "charset=utf-8")
-    if not is_plain or request.headers.get("content-encoding", "identity") != "identity":
+    if not is_plain or request.headers.getlist("content-encoding") not in ([], ["identity"]):
         raise MediaTypeUnsupported
 
 

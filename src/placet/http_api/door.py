@@ -86,15 +86,30 @@ class _Bearer(SecurityBase):
         self.scheme_name = "bearer"
 
     async def __call__(self, request: Request) -> Principal:
-        said = request.headers.getlist("authorization")
-        scheme, _, credential = (said[0] if len(said) == 1 else "").partition(" ")
-        if scheme.lower() != "bearer" or _CREDENTIAL.fullmatch(credential) is None:
-            raise SignInRefused
-        principal = await door_of(request).sign_in.principal_of(credential)
-        if not is_principal(principal):
-            raise SignInRefused
+        principal = await _holder(request)
         await _require_admission(door_of(request), principal)
         return principal
+
+
+async def _holder(request: Request) -> Principal:
+    said = request.headers.getlist("authorization")
+    scheme, _, credential = (said[0] if len(said) == 1 else "").partition(" ")
+    if scheme.lower() != "bearer" or _CREDENTIAL.fullmatch(credential) is None:
+        raise SignInRefused
+    principal = await door_of(request).sign_in.principal_of(credential)
+    if not is_principal(principal):
+        raise SignInRefused
+    return principal
+
+
+async def require_still(request: Request, principal: Principal) -> None:
+    """Ask again who stands there, after a while has passed.
+
+    Raises:
+        SignInRefused: nobody any more, or somebody else.
+    """
+    if await _holder(request) != principal:
+        raise SignInRefused
 
 
 async def _require_admission(door: Door, principal: Principal) -> None:

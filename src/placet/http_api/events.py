@@ -23,9 +23,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from placet.engine.desk import ApprovalView
+from placet.errors import SignInRefused
 from placet.http_api import describing
 from placet.http_api.approvals import tag_of
-from placet.http_api.door import Door, door_of, refuse_repeated, signed_in
+from placet.http_api.door import Door, door_of, refuse_repeated, require_still, signed_in
 from placet.http_api.waiting import has_gone
 from placet.model.approval import ApprovalState
 from placet.model.json import JsonObject
@@ -86,6 +87,8 @@ class _Watch:
                 quiet_since = self._door.clock.monotonic()
                 while not (gone.done() or ending.done()):
                     await self._rest(wakeup, gone, ending)
+                    if not await self._is_let_in():
+                        return
                     now = await _waiting(self._door, self._principal)
                     for event in _changes(before, now):
                         yield event
@@ -97,6 +100,14 @@ class _Watch:
         finally:
             gone.cancel()
             ending.cancel()
+
+    async def _is_let_in(self) -> bool:
+        """A stream is not good for longer than what it was opened with."""
+        try:
+            await require_still(self._request, self._principal)
+        except SignInRefused:
+            return False
+        return True
 
     async def _rest(self, wakeup: Wakeup, *over: asyncio.Future[Any]) -> None:
         settings = self._door.settings

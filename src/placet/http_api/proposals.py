@@ -18,6 +18,7 @@ from placet.http_api.door import (
     preferred_wait,
     refuse_repeated,
     request_id_of,
+    require_still,
     same_tag,
     signed_in,
 )
@@ -99,6 +100,7 @@ async def _submitted(
     while isinstance(outcome, AwaitingApproval) and (left := end - door.clock.monotonic()) > 0:
         if not await _is_answered(door, request, outcome.approval_id, principal, seconds=left):
             break
+        await require_still(request, principal)  # what was revoked while it waited runs nothing
         outcome = await submit()
     return outcome
 

@@ -1,6 +1,7 @@
 """One HTTP listener. It is uvicorn, and this is what it does not do by itself:
 
 - whoever sends the head of a request too slowly is cut off;
+- a body whose end is said in two ways is not read;
 - nothing is said to the outside of what serves here, and nothing of a request is logged by anybody but the API;
 - signals are left to whoever owns the process.
 """
@@ -15,7 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from placet.errors import ConfigurationError
@@ -79,7 +81,7 @@ class HttpServer:
         self._grace_seconds = grace_seconds
         self._server = _Server(
             uvicorn.Config(
-                app,
+                _with_one_length(app),
                 http=_protocol(head_seconds),
                 ws="none",
                 lifespan="off",
@@ -112,6 +114,23 @@ class HttpServer:
             return
         self._server.should_exit = True
         await asyncio.wait((self._serving,), timeout=2 * self._grace_seconds + 5.0)
+
+
+def _with_one_length(app: ASGIApp) -> ASGIApp:
+    """Refuses a body whose end is said in two ways, and what comes after it: a proxy may have gone by the other one.
+
+    Source: RFC 9112, section 6.1.
+    """
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            answer: ASGIApp = PlainTextResponse("two_lengths\n", 400, headers={"Connection": "close"})
+        else:
+            answer = app
+        await answer(scope, receive, send)
+
+    return served
 
 
 class _Server(uvicorn.Server):

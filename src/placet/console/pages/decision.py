@@ -18,7 +18,7 @@ from placet.console.values import Difference, differences, drawn_arguments
 from placet.console.visit import Visit
 from placet.console.words import EFFECT_CLASS_WORDS, NOTHING_DECIDED
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
-from placet.errors import DecisionRefused
+from placet.errors import DecisionRefused, InvalidArguments
 from placet.model.approval import ApprovalState
 from placet.model.contract import EffectClass, Risk
 from placet.model.principal import Principal
@@ -50,6 +50,23 @@ async def decide(visit: Visit) -> Response:
         conflict, status = _words(refusal), 403 if refusal.code in _FORBIDDEN else 409
     else:
         return visit.go(f"/approvals/{approval_id}", done=_done(view, wanted))
+    return await _page(visit, await visit.gate.desk.show(approval_id, by=visit.by), conflict=conflict, status=status)
+
+
+async def edit(visit: Visit) -> Response:
+    """Ask for other arguments instead: another question, of the editor's, in the place of this one."""
+    approval_id, form = _id(visit), visit.form
+    try:
+        view = await visit.gate.desk.edit(
+            approval_id, digest=form.get("digest", ""), arguments=form.get("arguments", ""), by=visit.by
+        )
+    except InvalidArguments as invalid:
+        problems = ", ".join(f"{path or 'all of it'}: {problem}" for path, problem in invalid.problems)
+        conflict, status = f"{invalid} {problems} Nothing was changed.", 422
+    except DecisionRefused as refusal:
+        conflict, status = _words(refusal), 403 if refusal.code in _FORBIDDEN else 409
+    else:
+        return visit.go(f"/approvals/{view.approval_id}", done="edited")
     return await _page(visit, await visit.gate.desk.show(approval_id, by=visit.by), conflict=conflict, status=status)
 
 
@@ -107,6 +124,7 @@ def _not_decided(visit: Visit, view: ApprovalView, wanted: str, reason: str) -> 
 async def _page(visit: Visit, view: ApprovalView, *, conflict: str = "", status: int = 200) -> Response:
     now = await visit.gate.store.now()
     before = await _last_approved(visit, view)
+    original = await visit.gate.desk.show(view.edited_from, by=visit.by) if view.edited_from is not None else None
     template = "decision_card.html.jinja" if visit.is_part else "decision.html.jinja"
     return visit.page(
         template,
@@ -120,6 +138,9 @@ async def _page(visit: Visit, view: ApprovalView, *, conflict: str = "", status:
         typed=name_to_type(view),
         before=before,
         changes=_changes(before, view),
+        original=original,
+        edits=_changes(original, view),
+        may_edit=view.may_edit and view.state is ApprovalState.PENDING and view.why_not is None,
         raw=json.dumps(view.arguments, ensure_ascii=True, indent=2),
         conflict=conflict,
         effect_words=_effect_words(view),

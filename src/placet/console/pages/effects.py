@@ -13,7 +13,6 @@ from placet.engine.settling import Truth
 from placet.errors import DecisionRefused, MisuseError
 from placet.model.effect import Effect, EffectState
 from placet.model.principal import subjects_of
-from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 from placet.rules.unknowns import WaitingEffect
 
 _MOST_ROWS = 200
@@ -63,12 +62,13 @@ async def settle(visit: Visit) -> Response:
 async def probe(visit: Visit) -> Response:
     """Ask the contract's probe once more. It looks and changes nothing; what it finds may settle the effect."""
     key = visit.form.get("key", "")
-    found = await visit.gate.reconciler.visible(key, by=visit.by)
-    if not {READ_EFFECTS_SCOPE, RECONCILE_SCOPE} & visit.by.scopes:
-        return await _page(visit, found, conflict="Looking again takes the scope effects.reconcile.", status=403)
-    if found.state is EffectState.UNKNOWN:
-        await visit.gate.reconciler.probe(found)
-    return visit.go("/effect", key=key, done="probed")
+    try:
+        await visit.gate.reconciler.probe_now(key, by=visit.by)
+    except DecisionRefused as refusal:
+        conflict = f"{refusal} {refusal.hint}".strip()
+    else:
+        return visit.go("/effect", key=key, done="probed")
+    return await _page(visit, await visit.gate.reconciler.visible(key, by=visit.by), conflict=conflict, status=403)
 
 
 # ---------------------------------------------------------------- within

@@ -43,6 +43,8 @@ async def stop(visit: Visit) -> Response:
     kind, name = form.get("kind", ""), form.get("name", "").strip()
     if kind in (StopKind.ALL, StopKind.TENANT) and form.get("typed", "") != _WORD:
         return await _page(visit, conflict=f"Type the word {_WORD} to stop so much. Nothing was stopped.", status=422)
+    if kind in (StopKind.TOOL, StopKind.RUN) and not name:
+        return await _page(visit, conflict=f"Name the {kind} to stop. Nothing was stopped.", status=422)
     reason = text_of(dict(form), "reason", most=MAX_REASON_CHARACTERS)
     try:
         report = await visit.gate.switch.stop(_scope(visit, kind, name), by=visit.by, reason=reason)

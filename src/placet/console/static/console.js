@@ -203,6 +203,7 @@ const keys = {
   p: () => { if (chosen < 0) choose(0); peek(); },
   a: () => focusOn(".approve [data-typed], .approve button"),
   d: () => focusOn(".deny textarea"),
+  e: () => { const edit = find("details.edit"); if (edit) { edit.open = true; focusOn("details.edit textarea"); } },
   r: () => location.reload(),
   "/": () => focusOn("#q, .search input"),
   "[": () => moveTab(-1),
