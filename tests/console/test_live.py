@@ -94,6 +94,26 @@ async def test_a_server_that_ends_lets_its_pages_go(shop: Shop) -> None:
     await stream.ended()
 
 
+async def test_an_open_page_only_glances_at_its_session(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    look = shop.sessions.session_of
+
+    async def noted(cookie: str) -> Any:
+        used.append(cookie)
+        return await look(cookie)
+
+    monkeypatch.setattr(shop.sessions, "session_of", noted)
+    monkeypatch.setattr(shop.sessions, "glance", look)
+    stream = Stream(shop, shop.browser.cookies["__Host-placet"])
+    await stream.said()
+    assert (await shop.browser.get("/console/news?seen=x")).status_code == 200
+    assert used == []
+    assert (await shop.browser.get("/console/")).status_code == 200
+    assert len(used) == 1
+    shop.app.close()
+    await stream.ended()
+
+
 async def test_nobody_listens_without_signing_in(shop: Shop) -> None:
     stream = Stream(shop, "cookie-none")
     assert await stream.said() == "signed_out\n"

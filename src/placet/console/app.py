@@ -38,10 +38,11 @@ from placet.engine.gate import Gate
 from placet.errors import DecisionRefused, MisuseError, NotFound, PlacetError, SignInRefused, StoreError
 from placet.model.waking import approvals_topic
 from placet.ports.clock import Clock
-from placet.ports.sessions import Sessions
+from placet.ports.sessions import ConsoleSession, Sessions
 from placet.ports.wakeups import Wakeup, pause
 
 Page = Callable[[Visit], Awaitable[Response]]
+WhoseRequest = Callable[[Request], Awaitable[ConsoleSession | None]]
 
 _log = logging.getLogger("placet.console")
 _STATIC = Path(__file__).parent / "static"
@@ -149,8 +150,10 @@ class Console:
     # ------------------------------------------------------------ looks and posts
 
     def _look(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        seen_by = self._watch if page is inbox.news else self._visit
+
         async def look(request: Request) -> Response:
-            visit = await self._visit(request)
+            visit = await seen_by(request)
             return self._to_sign_in(request) if visit is None else await self._answered(visit, page)
 
         return look
@@ -169,8 +172,15 @@ class Console:
         return post
 
     async def _visit(self, request: Request) -> Visit | None:
+        return await self._visit_of(request, self._doors.session_of)
+
+    async def _watch(self, request: Request) -> Visit | None:
+        """A visit of a page that is open, and not of its person."""
+        return await self._visit_of(request, self._doors.glance)
+
+    async def _visit_of(self, request: Request, whose: WhoseRequest) -> Visit | None:
         try:
-            session = await self._doors.session_of(request)
+            session = await whose(request)
         except StoreError:
             session = None
         if session is None:
@@ -205,7 +215,7 @@ class Console:
 
     async def _live(self, request: Request) -> Response:
         """Says that something changed; the page asks what. Ends with the session."""
-        visit = await self._visit(request)
+        visit = await self._watch(request)
         if visit is None:
             return self._plain("signed_out", 401)
         answer = StreamingResponse(self._changes(visit), media_type="text/event-stream")
@@ -219,7 +229,7 @@ class Console:
         with self._gate.store.waiting_for(approvals_topic(visit.by.tenant)) as wakeup:
             while not self._closing.is_set():
                 try:
-                    if await self._doors.session_of(visit.request) is None:
+                    if await self._doors.glance(visit.request) is None:
                         yield "event: signed-out\ndata: 1\n\n"
                         return
                     pending = await self._gate.desk.pending(by=visit.by, limit=inbox.MOST_ROWS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
 
@@ -52,11 +53,20 @@ class Doors:
 
     async def session_of(self, request: Request) -> ConsoleSession | None:
         """Whose request it is; None for nobody's."""
+        return await self._session(request, self._sessions.session_of)
+
+    async def glance(self, request: Request) -> ConsoleSession | None:
+        """The same, of what an open page asks by itself: nobody being there must not keep a session from ending."""
+        return await self._session(request, self._sessions.glance)
+
+    async def _session(
+        self, request: Request, look: Callable[[str], Awaitable[ConsoleSession]]
+    ) -> ConsoleSession | None:
         cookie = _cookie(request, self.cookie_name)
         if not cookie:
             return None
         try:
-            return await self._sessions.session_of(cookie)
+            return await look(cookie)
         except SignInRefused:
             return None
 

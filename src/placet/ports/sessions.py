@@ -67,6 +67,14 @@ class Sessions(Protocol):
         """
         ...
 
+    async def glance(self, cookie: str) -> ConsoleSession:
+        """As `session_of`, for what a page asks by itself: it is no use, and keeps no session from ending.
+
+        Raises:
+            SignInRefused: unknown, ended, or over.
+        """
+        ...
+
     async def end(self, cookie: str) -> None:
         """Sign out. What is unknown, or over, is signed out already."""
         ...

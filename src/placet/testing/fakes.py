@@ -101,6 +101,9 @@ class SessionsInMemory:
             raise SignInRefused
         return session
 
+    async def glance(self, cookie: str) -> ConsoleSession:
+        return await self.session_of(cookie)
+
     async def end(self, cookie: str) -> None:
         self._sessions.pop(cookie, None)
 

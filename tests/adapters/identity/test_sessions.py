@@ -143,6 +143,18 @@ async def test_limits_are_the_deployments(house: House) -> None:
     assert await is_over(sessions, opened.cookie)
 
 
+async def test_what_a_page_asks_by_itself_keeps_no_session_from_ending(house: House, sessions: StoreSessions) -> None:
+    opened = await sessions.open(OLGA)
+    for _ in range(59):
+        house.clock.advance(HALF_AN_HOUR / 60)
+        assert (await sessions.glance(opened.cookie)).principal == OLGA
+    house.clock.advance(HALF_AN_HOUR / 60)
+
+    with pytest.raises(SignInRefused):
+        await sessions.glance(opened.cookie)
+    assert await is_over(sessions, opened.cookie)
+
+
 async def test_use_is_noted_now_and_then_only(house: House, sessions: StoreSessions) -> None:
     opened = await sessions.open(OLGA)
     before = house.store.commits

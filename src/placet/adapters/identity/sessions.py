@@ -120,6 +120,14 @@ class StoreSessions:
         return _opened(secret, session)
 
     async def session_of(self, cookie: str) -> ConsoleSession:
+        seen, session = await self._in_use(cookie)
+        await self._note_use(seen)
+        return session
+
+    async def glance(self, cookie: str) -> ConsoleSession:
+        return (await self._in_use(cookie))[1]
+
+    async def _in_use(self, cookie: str) -> tuple[SeenCredential, ConsoleSession]:
         outcome = "unavailable"
         try:
             row, session, now = await self._found(CredentialKind.SESSION, cookie)
@@ -131,8 +139,7 @@ class StoreSessions:
             raise
         finally:
             self._meter.signed_in(kind="session", outcome=outcome)
-        await self._note_use(SeenCredential(row=row, at=now))
-        return _shown(bytes.fromhex(cookie), session)
+        return SeenCredential(row=row, at=now), _shown(bytes.fromhex(cookie), session)
 
     async def end(self, cookie: str) -> None:
         if not _is_text(cookie):
