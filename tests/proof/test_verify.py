@@ -18,7 +18,7 @@ from pydantic import AfterValidator
 import placet
 from placet.adapters.transports import python
 from placet.bootstrap import stores
-from placet.engine import approving, capacity, deciding, desk, registry
+from placet.engine import approval_views, approving, capacity, deciding, registry, verifying
 from placet.engine.gate import Gate
 from placet.engine.settings import GateSettings
 from placet.errors import ContractError
@@ -397,13 +397,13 @@ def test_silence_that_is_taken_for_failure_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_shown_in_spite_of_redaction_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    view = desk.Desk._view
+    view = approval_views.ApprovalViews._view
 
-    def open_view(self: Any, approval: Any, by: Any, now: Any) -> Any:
-        arguments = approving.stored_arguments(approval.question, self._keys) or b"{}"
-        return replace(view(self, approval, by, now), arguments=decode_object(arguments))
+    async def open_view(self: Any, approval: Any, *about: Any, **more: Any) -> Any:
+        arguments = verifying.stored_arguments(approval.question, self._keys) or b"{}"
+        return replace(await view(self, approval, *about, **more), arguments=decode_object(arguments))
 
-    monkeypatch.setattr(desk.Desk, "_view", open_view)
+    monkeypatch.setattr(approval_views.ApprovalViews, "_view", open_view)
     assert broken(of(Guarantee.G10, tools=(get_card,))) == {"redacted_for_the_approver"}
 
 
