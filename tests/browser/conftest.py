@@ -1,6 +1,6 @@
 """A real server on loopback, a real Chromium before it, and pictures of what it saw.
 
-The pictures go to `PLACET_SCREENSHOTS`, if that is set; otherwise to the test's own folder.
+The pictures go to `TEST_SCREENSHOTS`, if that is set; otherwise to the test's own folder.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ OpenSite = Callable[..., Awaitable[Site]]
 @pytest.fixture
 async def open_site(tmp_path: Path) -> AsyncIterator[OpenSite]:
     """Serve a console over a new store; at the end the browser must have had nothing to complain of."""
-    pictures = Path(os.environ.get("PLACET_SCREENSHOTS") or tmp_path)
+    pictures = Path(os.environ.get("TEST_SCREENSHOTS") or tmp_path)
     pictures.mkdir(parents=True, exist_ok=True)
     sites: list[Site] = []
     async with _Stack() as stack:
