@@ -46,13 +46,16 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
 
 
 def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call() -> None:
-    asked_again_later = {"boundary_unavailable", "capacity", "circuit_open", "draining", "stopped", "too_many_running"}
+    asked_again_later = {
+        *("approver_not_entitled", "boundary_unavailable", "capacity", "circuit_open", "draining", "stopped"),
+        "too_many_running",
+    }
     denials = {
         code for code in replies._REFUSALS if exit_of_outcome(outcomes.Refused(**BASE, code=code)) is Exit.DENIED
     }
 
     assert set(replies._REFUSALS) - denials == asked_again_later | {
-        "approval_denied", "attempts_exhausted", "budget_exhausted"
+        "approval_denied", "attempts_exhausted", "budget_exhausted", "edited_by_person"
     }  # fmt: skip
 
 

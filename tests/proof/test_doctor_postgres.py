@@ -106,7 +106,8 @@ def ward(sound_cluster: Cluster, past: tuple[str, Path], tmp_path: Path) -> Iter
     admin.execute(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC")
     # REASSIGN in the copy, so that every database has a role of its own whose limits a test may set
     admin.execute(f"REASSIGN OWNED BY past TO {role}", "ALTER DATABASE past OWNER TO past", database=name)
-    for table in ("runs", "step_fingerprints", "denials", "effects", "approvals", "audit_events"):
+    tables = ("runs", "step_fingerprints", "denials", "effects", "approvals", "audit_events")
+    for table in (*tables, "approval_votes", "approval_edits"):
         admin.execute(f"ALTER POLICY writing ON placet.{table} TO {role}", database=name)
     url = admin.database_url(name).replace("postgres@", f"{role}@")
     key = Path(shutil.copy2(past[1], tmp_path / "store.key"))
@@ -345,8 +346,8 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     ),
     "the store is older": (
         "store_schema", Level.WARN, sql(
-            "UPDATE placet.placet_meta SET value = '1' WHERE name = 'schema_version'",
-            "DROP FUNCTION placet.co_commit, placet.let_co_commit, placet.is_chained"), "Back up",
+            "UPDATE placet.placet_meta SET value = '5' WHERE name = 'schema_version'",
+            "DROP TABLE placet.deliveries, placet.announced, placet.destinations"), "Back up",
     ),
     "a trigger is gone": (
         "store_schema", Level.FAIL, sql("DROP TRIGGER effects_move_legally ON placet.effects"), "backup",

@@ -115,6 +115,7 @@ _HINTS = {
     "own_edit": "Somebody else has to decide what you made of it.",
     "no_vote": "placet approvals show ID says who has voted.",
     "not_an_approver": "placet approvals show ID names who may decide it, as far as they are listed here.",
+    "leave_not_known": "It was approved before leaves were signed. The proposer has to ask anew.",
     "not_listed_any_more": "An administrator lists you under [people] in placet.toml.",
     "not_a_person": "A person listed under [people] in placet.toml has to say it.",
     "not_the_requesting_user": "The user for whom the agent acts has to confirm it.",
