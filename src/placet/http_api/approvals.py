@@ -139,13 +139,8 @@ async def decide(approval_id: str, request: Request, principal: SignedIn) -> Res
     await _require_match(door, request, approval_id, principal)
     desk = door.gate.desk
     answer = desk.approve if decision == "approve" else desk.deny
-    try:
-        view = await answer(approval_id, digest=digest, by=principal, reason=reason)
-    except DecisionRefused as refused:
-        refusal = refused
-    else:
-        return json_response(document_of(view), headers={"ETag": tag_of(view)})  # type: ignore[arg-type]
-    raise await _with_what_changed(door, refusal, approval_id, principal)
+    change = answer(approval_id, digest=digest, by=principal, reason=reason)
+    return _tagged(await _changed(door, approval_id, principal, change))
 
 
 @router.post(
@@ -185,14 +180,10 @@ async def edit(approval_id: str, request: Request, principal: SignedIn) -> Respo
     if "arguments" not in document:
         raise member_refused("arguments", "all arguments of the new call")
     await _require_match(door, request, approval_id, principal)
-    try:
-        view = await door.gate.desk.edit(approval_id, digest=digest, arguments=document["arguments"], by=principal)
-    except DecisionRefused as refused:
-        refusal = refused
-    else:
-        headers = {"ETag": tag_of(view), "Location": f"/v1/approvals/{view.approval_id}"}
-        return json_response(document_of(view), status=201, headers=headers)  # type: ignore[arg-type]
-    raise await _with_what_changed(door, refusal, approval_id, principal)
+    change = door.gate.desk.edit(approval_id, digest=digest, arguments=document["arguments"], by=principal)
+    view = await _changed(door, approval_id, principal, change)
+    headers = {"ETag": tag_of(view), "Location": f"/v1/approvals/{view.approval_id}"}
+    return json_response(document_of(view), status=201, headers=headers)  # type: ignore[arg-type]
 
 
 @router.post(
@@ -215,13 +206,20 @@ async def _taken_back(
 ) -> Response:
     door = door_of(request)
     await _require_match(door, request, approval_id, principal)
+    return _tagged(await _changed(door, approval_id, principal, take_back(approval_id, by=principal)))
+
+
+def _tagged(view: ApprovalView) -> Response:
+    return json_response(document_of(view), headers={"ETag": tag_of(view)})  # type: ignore[arg-type]
+
+
+async def _changed(door: Door, approval_id: str, by: Principal, change: Awaitable[ApprovalView]) -> ApprovalView:
+    """The approval after a change, or a refusal that says how it stands."""
     try:
-        view = await take_back(approval_id, by=principal)
+        return await change
     except DecisionRefused as refused:
         refusal = refused
-    else:
-        return json_response(document_of(view), headers={"ETag": tag_of(view)})  # type: ignore[arg-type]
-    raise await _with_what_changed(door, refusal, approval_id, principal)
+    raise await _with_what_changed(door, refusal, approval_id, by)
 
 
 def tag_of(view: ApprovalView) -> str:
