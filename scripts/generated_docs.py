@@ -23,13 +23,13 @@ from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import api_keys, capacity, desk, entitling, replies, settling, switch
+from placet.engine import api_keys, capacity, desk, granting, listing, person_sessions, replies, settling, switch
 from placet.engine.settings import GateSettings
 from placet.http_api import problems as http_problems_module
 from placet.model import contract, outcome, principal
 from placet.model.decision import Requirement
 from placet.model.outcome import RETRYABLE_CODES
-from placet.rules import approvals, operations, policy, proposals
+from placet.rules import approvals, issuer_sign_in, operations, policy, proposals
 from placet.rules.contracts import schema_bounds, schema_patterns, schema_reading, tool
 from placet.rules.decoding import DecodingLimits
 
@@ -127,8 +127,8 @@ _NOT_ENTITLED_BY_POLICY = {
     "policy_changed": "It was asked under another version of the policy; it has to be asked anew.",
 }
 _NOT_ENTITLED_BY_NOBODY = {
-    entitling.NOT_LISTED: "The person has left the list of those who may decide.",
-    entitling.PEOPLE_FAILED: "The list of people did not answer; nobody decides meanwhile.",
+    listing.NOT_LISTED: "The person has left the list of those who may decide.",
+    listing.PEOPLE_FAILED: "The list of people did not answer; nobody decides meanwhile.",
     policy.POLICY_FAILED: "The policy did not answer with a yes or a no; nobody decides meanwhile.",
     "leave_not_known": "It was decided before leaves were signed with approvals, and a rule wants to know it.",
 }
@@ -147,7 +147,16 @@ def decision_table() -> str:
     settled = [("an unknown effect", f"`{code}`", message) for code, message in sorted(settling._REFUSALS.items())]
     stopping = [("a stop", f"`{code}`", text.format(scope="…")) for code, text in sorted(switch._REFUSALS.items())]
     of_keys = [("an API key", f"`{code}`", text) for code, text in sorted(api_keys._REFUSALS.items())]
-    return _table(("deciding", "code", "meaning"), [*approving, *settled, *stopping, *of_keys])
+    of_sessions = [("a session", f"`{code}`", text) for code, text in sorted(person_sessions._REFUSALS.items())]
+    of_grants = [("a standing grant", f"`{code}`", text) for code, (text, _) in sorted(granting._REFUSALS.items())]
+    rows_of_others = [*settled, *stopping, *of_keys, *of_sessions, *of_grants]
+    return _table(("deciding", "code", "meaning"), [*approving, *rows_of_others])
+
+
+def sign_in_table() -> str:
+    """Why nobody was signed in to the console through an issuer; the code is that of `SignInRefused`."""
+    rows = [(f"`{code}`", said, hint) for code, (said, hint) in sorted(issuer_sign_in.REFUSALS.items())]
+    return _table(("code", "what a person is told", "next step"), rows)
 
 
 def http_problems() -> str:
@@ -426,8 +435,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "matrix": matrix,
     "defaults": defaults_table,
     "http-problems": http_problems,
+    "sign-in": sign_in_table,
 }
-PLACES = ("README.md", "docs/errors.md", "docs/http-api.md")
+PLACES = ("README.md", "docs/errors.md", "docs/http-api.md", "docs/sign-in.md")
 
 
 def renewed(text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from placet.engine.desk import ApprovalView, Desk
     from placet.engine.drain import DrainReport
     from placet.engine.gate import Gate
+    from placet.engine.grant_views import GrantView
     from placet.engine.reconciler import RecoveryReport
     from placet.engine.settings import GateSettings
     from placet.engine.settling import Truth
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
         Risk,
         TextRule,
     )
-    from placet.model.decision import Allow, Ask, Deny, Requirement, RequirementKind, Terms
+    from placet.model.decision import Allow, Ask, Deny, GrantTerms, Requirement, RequirementKind, Terms
     from placet.model.effect import EffectState
+    from placet.model.grant import GrantState, GrantWish
     from placet.model.outcome import (
         AwaitingApproval,
         Conflict,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from placet.model.proposal import Proposal
     from placet.model.retention import Retention
     from placet.model.stopping import StopScope
-    from placet.rules.asking import Approvers, AskRule, AskRules
+    from placet.rules.asking import Approvers, AskReminders, AskRule, AskRules
     from placet.rules.contracts import Tool, WideInt, tool, tool_from_schema
     from placet.rules.policy import Matrix
     from placet.rules.projections import (
@@ -80,6 +82,7 @@ _HOMES = {
     "placet.engine.desk": ("ApprovalView", "Desk"),
     "placet.engine.drain": ("DrainReport",),
     "placet.engine.gate": ("Gate",),
+    "placet.engine.grant_views": ("GrantView",),
     "placet.engine.reconciler": ("RecoveryReport",),
     "placet.engine.settling": ("Truth",),
     "placet.engine.settings": ("GateSettings",),
@@ -100,8 +103,9 @@ _HOMES = {
         "Risk",
         "TextRule",
     ),
-    "placet.model.decision": ("Allow", "Ask", "Deny", "Requirement", "RequirementKind", "Terms"),
+    "placet.model.decision": ("Allow", "Ask", "Deny", "GrantTerms", "Requirement", "RequirementKind", "Terms"),
     "placet.model.effect": ("EffectState",),
+    "placet.model.grant": ("GrantState", "GrantWish"),
     "placet.model.outcome": (
         "AwaitingApproval",
         "Conflict",
@@ -121,7 +125,7 @@ _HOMES = {
     "placet.model.proposal": ("Proposal",),
     "placet.model.retention": ("Retention",),
     "placet.model.stopping": ("StopScope",),
-    "placet.rules.asking": ("Approvers", "AskRule", "AskRules"),
+    "placet.rules.asking": ("Approvers", "AskReminders", "AskRule", "AskRules"),
     "placet.rules.contracts": ("Tool", "WideInt", "tool", "tool_from_schema"),
     "placet.rules.policy": ("Matrix",),
     "placet.rules.projections": (
@@ -145,6 +149,7 @@ __all__ = [
     "ApprovalView",
     "Approvers",
     "Ask",
+    "AskReminders",
     "AskRule",
     "AskRules",
     "AwaitingApproval",
@@ -163,6 +168,10 @@ __all__ = [
     "Gap",
     "Gate",
     "GateSettings",
+    "GrantState",
+    "GrantTerms",
+    "GrantView",
+    "GrantWish",
     "InProgress",
     "Invalid",
     "Isolation",

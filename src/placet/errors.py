@@ -6,6 +6,7 @@
     │   ├── PolicyFileError           policy.toml cannot be used; nothing of it is
     │   └── KeyMaterialError          a key file is absent, unreadable or does not fit its store
     ├── MisuseError                   the API was called in a way that means nothing
+    │   └── LimitsRefused             the limits of a standing grant are none, or leave an argument out
     ├── InvalidProposal               the model's words do not make a call
     │   ├── ProtocolRejected          not a proposal at all
     │   ├── UnknownTool               no such contract, or not this version
@@ -28,6 +29,7 @@
     ├── CoCommitRefused               nothing was settled in the handler's transaction, which is to be rolled back
     │   └── CoCommitNotCovered        it was no transaction that could be settled in; what was written is uncertain
     ├── AuditBroken                   the audit of the store does not hold
+    ├── AuditBusy                     the audit is being verified for somebody else
     ├── StoreError
     │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
     │   ├── StoreUnavailable          nothing was committed
@@ -44,7 +46,7 @@ or the text of a foreign exception, and never chain one (REQUIREMENTS B201, B202
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any
 
 
 class PlacetError(Exception):
@@ -62,7 +64,7 @@ class PlacetError(Exception):
 
     code: str = "placet_error"
     hint: str = ""
-    may_have_acted: ClassVar[bool] = False
+    may_have_acted: bool = False
     retryable: bool = False
 
     def __init__(
@@ -132,6 +134,12 @@ class MisuseError(PlacetError, TypeError):
     """The API was called in a way that has no meaning."""
 
     code = "misuse"
+
+
+class LimitsRefused(MisuseError):
+    """The limits of a standing grant say what no limit can, or leave an argument of the tool out; nothing was given."""
+
+    code = "bad_limits"
 
 
 class InvalidProposal(PlacetError):
@@ -253,9 +261,14 @@ class NotFound(PlacetError, LookupError):
 
 
 class DecisionRefused(PlacetError, PermissionError):
-    """This decision cannot be taken, by this person or at this time."""
+    """This decision cannot be taken, by this person or at this time.
+
+    Attributes:
+        changed: how what it is about stands now (`state`, `digest`, who decided and when), where a front door says so.
+    """
 
     code = "decision_refused"
+    changed: dict[str, Any] | None = None
 
 
 class SignInRefused(PlacetError, PermissionError):
@@ -295,6 +308,14 @@ class AuditBroken(PlacetError):
 
     code = "audit_broken"
     hint = "placet audit verify says where. The whole store can still be exported, as evidence."
+
+
+class AuditBusy(PlacetError):
+    """The audit is being verified already."""
+
+    code = "audit_busy"
+    hint = "Ask again in a while."
+    retryable = True
 
 
 class StoreError(PlacetError):

@@ -10,12 +10,13 @@ import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import uvicorn
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
@@ -29,6 +30,8 @@ from tests.console.shop import AGENT, MEI, TOOLS
 
 PATIENCE = 30_000.0
 """Milliseconds that a page may take; a machine may be busy."""
+LAUNCH_PATIENCE = 120_000.0
+"""Milliseconds that a browser may take to start."""
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -59,11 +62,16 @@ class Site:
 
     gate: Gate
     sessions: SessionsInMemory
-    address: str
+    server: Server
     browser: Browser
     faults: list[str]
     pictures: Path
+    contexts: list[BrowserContext]
     calls: int = 0
+
+    @property
+    def address(self) -> str:
+        return self.server.address
 
     async def ask(self, tool: str, *, call: str | None = None, run: str = "run-1", **arguments: Any) -> Outcome:
         self.calls += 1
@@ -85,7 +93,13 @@ class Site:
     async def context(self, **how: Any) -> BrowserContext:
         context = await self.browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | how))
         context.set_default_timeout(PATIENCE)
+        self.contexts.append(context)
         return context
+
+    async def leave(self) -> None:
+        """Nothing of this site stays in the browser, which others use after it."""
+        for context in self.contexts:
+            await context.close()
 
     def watch(self, page: Page) -> None:
         page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
@@ -98,22 +112,48 @@ class Site:
 OpenSite = Callable[..., Awaitable[Site]]
 
 
-@pytest.fixture
-async def open_site(tmp_path: Path) -> AsyncIterator[OpenSite]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser belongs to one event loop, and starting one takes a second: those that look at a site share both."""
+    shared = pytest.mark.asyncio(loop_scope="session")
+    for item in items:
+        if "open_site" in getattr(item, "fixturenames", ()):
+            item.add_marker(shared, append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running_browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS, timeout=LAUNCH_PATIENCE)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_site(tmp_path: Path, running_browser: Browser) -> AsyncIterator[OpenSite]:
     """Serve a console over a new store; at the end the browser must have had nothing to complain of."""
     pictures = Path(os.environ.get("TEST_SCREENSHOTS") or tmp_path)
     pictures.mkdir(parents=True, exist_ok=True)
     sites: list[Site] = []
-    async with _Stack() as stack:
+    async with AsyncExitStack() as stack:
 
         async def open_one(**how: Any) -> Site:
             opening = placet.open(tools=TOOLS, store=tmp_path / "placet.db", recovery=placet.Recovery.MANUAL, **how)
-            gate = await stack.enter(opening)
+            gate = await stack.enter_async_context(opening)
             sessions = SessionsInMemory(system_clock())
-            console = Console(gate, sessions=sessions, clock=system_clock(), is_dev=True)
-            address = await stack.enter(_served(console))
-            browser = await stack.enter(_browser())
-            site = Site(gate=gate, sessions=sessions, address=address, browser=browser, faults=[], pictures=pictures)
+            server = Server(lambda: Console(gate, sessions=sessions, clock=system_clock(), is_dev=True))
+            await server.start()
+            stack.push_async_callback(server.stop)
+            site = Site(
+                gate=gate,
+                sessions=sessions,
+                server=server,
+                browser=running_browser,
+                faults=[],
+                pictures=pictures,
+                contexts=[],
+            )
+            stack.push_async_callback(site.leave)
             sites.append(site)
             return site
 
@@ -121,52 +161,37 @@ async def open_site(tmp_path: Path) -> AsyncIterator[OpenSite]:
     assert [fault for site in sites for fault in site.faults] == []
 
 
-class _Stack:
-    """Contexts that are left in the order opposite to how they were entered, from the task that entered them."""
+class Server:
+    """A console on a port that stays its own, however often it goes away and comes back."""
 
-    def __init__(self) -> None:
-        from contextlib import AsyncExitStack
+    def __init__(self, make: Callable[[], Console]) -> None:
+        self._make = make
+        self._port = 0
 
-        self._stack = AsyncExitStack()
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
 
-    async def __aenter__(self) -> _Stack:
-        await self._stack.__aenter__()
-        return self
+    async def start(self) -> None:
+        self._listening = socket.socket()
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listening.bind(("127.0.0.1", self._port))
+        self._port = self._listening.getsockname()[1]
+        self._app = self._make()
+        config = uvicorn.Config(self._app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+        async with asyncio.timeout(30):
+            while not self._server.started:
+                await asyncio.sleep(0.01)
 
-    async def __aexit__(self, *exc: Any) -> None:
-        await self._stack.__aexit__(*exc)
-
-    async def enter(self, context: Any) -> Any:
-        return await self._stack.enter_async_context(context)
-
-
-@asynccontextmanager
-async def _browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
-@asynccontextmanager
-async def _served(app: Console) -> AsyncIterator[str]:
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    server.capture_signals = _no_signals  # type: ignore[method-assign]
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    async with asyncio.timeout(30):
-        while not server.started:
-            await asyncio.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    app.close()
-    server.should_exit = True
-    await serving
-    listening.close()
+    async def stop(self) -> None:
+        self._app.close()
+        self._server.should_exit = True
+        await self._serving
+        self._listening.close()
 
 
 def _no_signals() -> Any:
-    from contextlib import nullcontext
-
     return nullcontext()

@@ -26,12 +26,16 @@ async def test_axe_finds_nothing_on_any_page(open_site: OpenSite, scheme: Any) -
     await site.gate.switch.stop("tool:look", by=MEI, reason="odd")
     (effect,) = await site.gate.reconciler.effects(by=MEI)
     cards = [f"/approvals/{each.approval_id}" for each in await site.gate.desk.listed(by=MEI)]
+    cards.append(f"/why?approval={cards[0].rpartition('/')[2]}")
     pages = (
         "/",
         "/?tab=decided",
         "/effects",
         "/runs",
         "/run?run=run-1",
+        "/run?run=run-1&view=compact",
+        "/run?run=run-1&view=full",
+        "/grants",
         "/audit",
         "/audit/verify",
         "/tools",

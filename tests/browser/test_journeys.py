@@ -92,10 +92,46 @@ async def test_a_folded_value_has_to_be_opened_before_approving(open_site: OpenS
         await expect(approve).to_be_enabled()
 
 
+async def test_no_key_approves_what_the_button_would_not(open_site: OpenSite) -> None:
+    site = await open_site()
+    await site.ask("refund", order="o-1", amount=5, note="the end of it matters " * 40)
+    async with site.signed_in() as page:
+        await page.get_by_role("link", name="refund").click()
+        await expect(page.get_by_text("Open the folded value first")).to_be_visible()
+        await page.get_by_label("Your words, for the record").fill("fine")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator("#said")).to_contain_text("Open the folded value first")
+        await page.locator("form.approve").evaluate("form => form.requestSubmit()")
+        assert await page.locator("form.approve").get_attribute("data-sent") is None
+        await page.get_by_text("text of 880 characters").first.click()
+        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        assert (await decided(site))["refund"] is ApprovalState.PENDING
+        await page.get_by_label("Your words, for the record").press("Control+Enter")
+        await expect(page.locator("#done")).to_contain_text("Approved")
+
+
+async def test_no_key_decides_before_the_page_has_stood_for_a_moment(open_site: OpenSite) -> None:
+    site = await open_site()
+    await site.ask("refund", order="o-1", amount=5)
+    async with site.signed_in() as page:
+        await page.clock.install()
+        await page.clock.pause_at("2100-01-01")
+        await page.get_by_role("link", name="refund").click()
+        await page.get_by_label("Your words, for the record").press("Control+Enter")
+        await page.get_by_label("Why not?").fill("no")
+        await page.get_by_label("Why not?").press("Control+Enter")
+        await page.locator("form.deny").evaluate("form => form.requestSubmit()")
+        assert await page.locator("form[data-sent]").count() == 0
+        await page.clock.run_for(500)
+        await page.get_by_label("Why not?").press("Control+Enter")
+        await expect(page.locator("#done")).to_contain_text("Denied")
+
+
 async def test_two_people_decide_and_the_second_is_told(open_site: OpenSite) -> None:
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as first, site.signed_in(OMAR) as second:
+        await second.route("**/standing?*", lambda route: route.abort())  # it hears nothing of the other one
         for page in (first, second):
             await page.get_by_role("link", name="refund").click()
             await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
@@ -111,10 +147,13 @@ async def test_two_people_decide_and_the_second_is_told(open_site: OpenSite) -> 
 
 
 async def test_a_question_that_expires_while_it_is_read_loses_its_buttons(open_site: OpenSite) -> None:
-    site = await open_site(policy=Matrix(requirement=Requirement(decide_within_seconds=12.0)))
+    site = await open_site(policy=Matrix(requirement=Requirement(decide_within_seconds=3_600.0)))
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as page:
+        await page.clock.install()
         await page.get_by_role("link", name="refund").click()
+        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        await page.clock.fast_forward("01:00:01")
         await expect(page.get_by_text("It expired, by the store’s clock.")).to_be_visible()
         await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         await expect(page.locator("#said")).to_contain_text("It expired.")
@@ -218,7 +257,7 @@ async def test_the_audit_is_verified_and_filtered(open_site: OpenSite) -> None:
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as page:
         await page.goto(f"{site.address}/console/audit")
-        await page.get_by_role("button", name="Verify all of it now").click()
+        await page.get_by_role("link", name="Verify all of it now").click()
         await expect(page.locator("#chain")).to_contain_text("intact to")
         await site.picture(page, "audit")
         await page.get_by_label("kind").select_option("approval_asked")
@@ -238,7 +277,7 @@ async def test_signing_out_leaves_nothing_to_go_back_to(open_site: OpenSite) -> 
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as page:
         await page.goto(f"{site.address}/console/me")
-        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("button", name="Sign out", exact=True).click()
         await expect(page.get_by_text("You are signed out.")).to_be_visible()
         await page.go_back()
         await page.wait_for_url("**/console/sign-in**")
@@ -268,7 +307,9 @@ async def test_nothing_is_lost_on_a_small_or_a_wide_screen(open_site: OpenSite, 
     await site.ask("refund", order="o-1", amount=5, note="word " * 150, options={"a" * 60: "b" * 200})
     await site.ask("delete_account", name="x" * 90)
     async with site.signed_in(viewport={"width": width, "height": 700}) as page:
-        for path in ("/", "/effects", "/audit", "/runs", "/run?run=run-1", "/tools", "/stops", "/me"):
+        runs = [f"/run?run=run-1&view={view}" for view in ("compact", "timeline", "full")]
+        [why, *_] = [f"/why?approval={view.approval_id}" for view in await site.gate.desk.pending(by=MEI)]
+        for path in ("/", "/effects", "/audit", "/runs", *runs, why, "/grants", "/tools", "/stops", "/me"):
             await page.goto(f"{site.address}/console{path}")
             assert await overflow(page) <= 0, path
         for view in await site.gate.desk.pending(by=MEI):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import async_playwright, expect
 
-from tests.browser.conftest import ARGUMENTS, PATIENCE, chromium
+from tests.browser.conftest import ARGUMENTS, LAUNCH_PATIENCE, PATIENCE, chromium
 
 pytestmark = [pytest.mark.timeout(300)]
 expect.set_options(timeout=PATIENCE)
@@ -51,7 +51,7 @@ async def served(folder: Path) -> AsyncIterator[Project]:
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             url = (await process.stdout.readline()).decode().strip()
             link = ""
             while not link:
@@ -62,7 +62,7 @@ async def served(folder: Path) -> AsyncIterator[Project]:
         reading = asyncio.ensure_future(process.stderr.read())
         yield Project(folder=folder, url=url, link=link, process=process)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             assert await process.wait() == 0
             said = (await reading).decode()
         assert "Traceback" not in said
@@ -80,7 +80,7 @@ async def test_a_newcomer_sees_a_call_stopped_approves_it_and_sees_it_happen_onc
         asked = project.run("call", "--tool", "add_note", "--args", note, "--run", "r-1", "--call-id", "c-1", "--json")
         assert json.loads(asked.stdout)["code"] == "approval_required"
 
-        browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=LAUNCH_PATIENCE)
         page = await (await browser.new_context()).new_page()
         page.set_default_timeout(PATIENCE)
         await page.goto(project.link)

@@ -142,6 +142,18 @@ async def pay(card: str, cents: int) -> str:
 TOOLS = [look, slow_look, put, forbidden, rejected, vague, hang, ask, wipe, grave, pay]
 '''
 
+SLOW = '''
+
+@write("slow")
+async def slow(text: str) -> str:
+    """Act, once it is let."""
+    (HERE / "begun").touch()
+    while not (HERE / "go").exists():
+        await asyncio.sleep(0.01)
+    return text
+'''
+"""A tool that a test lets end; whoever appends it to the others lists it in TOOLS."""
+
 
 @dataclass(frozen=True)
 class Ran:

@@ -9,6 +9,8 @@ from placet.cli.failing import ConfigProblem
 from placet.cli.settings import Origin, read_settings
 from placet.model.admission import Admission
 from placet.model.credentials import SessionLimits
+from placet.model.destinations import SecretPlace, SecretRef
+from placet.model.issuer_sign_in import ConsoleClient
 from placet.model.issuers import Algorithm, Issuer, Network
 from placet.model.principal import Role, Standing
 from placet.model.rates import Rate, RateLimits
@@ -88,6 +90,89 @@ def test_every_member_says_what_it_says(tmp_path: Path) -> None:
         ),
         Issuer(issuer="https://ci.test", audience="placet", tenant="acme"),
     )
+
+
+CONSOLE = """
+[serve]
+public_url = "https://desk.test:8443"
+
+[[sign_in.issuers]]
+issuer = "https://id.acme.test"
+audience = "placet"
+tenant = "acme"
+standing = "person"
+person_if = { amr = "mfa" }
+console = { name = "staff", client_id = "c-1", client_secret = "file:secrets/c", ask_for = ["openid", "profile"], \
+sign_out_there = true }
+
+[[sign_in.issuers]]
+issuer = "https://partner.test"
+audience = "placet"
+tenant = "acme"
+subject_prefix = "p:"
+standing = "person"
+person_if = { amr = "mfa" }
+
+[sign_in.issuers.console]
+name = "partners"
+client_id = "c-2"
+""".replace("\\\n", "")
+
+
+def test_ways_into_the_console_stand_in_the_tables_of_their_issuers(tmp_path: Path) -> None:
+    found = admission(tmp_path, CONSOLE)
+
+    assert found.public_url == "https://desk.test:8443"
+    secret = SecretRef(place=SecretPlace.FILE, name=str(tmp_path / "secrets/c"))
+    assert found.clients == (
+        ConsoleClient(
+            issuer=found.issuers[0],
+            name="staff",
+            client_id="c-1",
+            client_secret=secret,
+            asked=("openid", "profile"),
+            ends_there=True,
+        ),
+        ConsoleClient(issuer=found.issuers[1], name="partners", client_id="c-2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('name = "staff"', 'nmae = "staff"'),
+        ('name = "staff"', 'name = "Staff"'),
+        ('name = "staff"', 'name = "partners"'),
+        ('client_id = "c-1"', "client_id = 1"),
+        ('client_id = "c-1"', 'client_id = "c 1"'),
+        ('"file:secrets/c"', '"secrets/c"'),
+        ('["openid", "profile"]', '["profile"]'),
+        ('["openid", "profile"]', '["openid", "a b"]'),
+        ("sign_out_there = true", 'sign_out_there = "yes"'),
+        ('public_url = "https://desk.test:8443"', ""),
+        ('standing = "person"\nperson_if = { amr = "mfa" }\nconsole', "console"),
+    ],
+)
+def test_a_way_that_is_said_wrongly_is_refused_where_it_stands(tmp_path: Path, old: str, new: str) -> None:
+    assert old in CONSOLE
+    with pytest.raises(ConfigProblem) as refused:
+        admission(tmp_path, CONSOLE.replace(old, new, 1))
+    assert "sign_in.issuers" in str(refused.value) and "placet.toml" in str(refused.value)
+
+
+def test_messages_link_to_the_public_address_and_to_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "placet.toml"
+    file.write_text('[serve]\npublic_url = "https://desk.test"\n')
+    assert (
+        read_settings(config=str(file), store=None, key=None).announcements.console_url == "https://desk.test/console"
+    )
+    file.write_text('[placet]\nconsole_url = "https://desk.test/console/"\n[serve]\npublic_url = "https://desk.test"\n')
+    assert (
+        read_settings(config=str(file), store=None, key=None).announcements.console_url == "https://desk.test/console"
+    )
+    file.write_text('[placet]\nconsole_url = "https://other.test/console"\n[serve]\npublic_url = "https://desk.test"\n')
+    with pytest.raises(ConfigProblem, match="two places"):
+        read_settings(config=str(file), store=None, key=None)
 
 
 def test_without_the_table_there_are_limits_all_the_same(tmp_path: Path) -> None:

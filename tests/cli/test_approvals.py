@@ -17,6 +17,7 @@ SUMMARY = {
     "requested_by",
     "on_behalf_of",
     "run_id",
+    "about",
     "reasons",
     "requirement",
     "rule",
@@ -47,6 +48,11 @@ DETAILS = SUMMARY | {
     "edited_by",
     "edited_from",
     "may_edit",
+    "reminded_at",
+    "escalates_at",
+    "escalated_at",
+    "escalate_to",
+    "escalation_widens",
 }
 HOSTILE = "rm -rf /data\r\x1b[2K   ls\u200b\u202e\U000e0100" + " " * 400 + "end\x9b31m"
 
@@ -71,9 +77,28 @@ def test_lists_are_documents_lines_or_tables(waiting) -> None:
     assert [set(each) for each in lines.lines] == [SUMMARY | {"schema"}]
     assert lines.lines[0]["schema"] == "approval-summary/1"
     assert table.out.splitlines()[0].split() == [
-        *("id", "state", "tool", "risk", "asked", "by", "asked", "at", "time", "left"),
+        *("id", "state", "tool", "risk", "about", "run", "asked", "by", "asked", "at", "time", "left"),
     ]
     assert table.out.splitlines()[1].startswith(asked)
+
+
+def test_a_list_tells_one_question_from_another_and_hides_what_the_contract_hides(project) -> None:
+    long = "a\x1b[2J" + "b" * 90
+    for tool, arguments in (
+        ("ask", {"text": "one"}),
+        ("ask", {"text": long}),
+        ("pay", {"card": "4111", "cents": 7}),
+        ("wipe", {}),
+    ):
+        project.asked(tool, json.dumps(arguments))
+    ran, data = project.run("approvals", "list"), project.run("approvals", "list", "--json").data["approvals"]
+    about = sorted(each["about"] for each in data)
+
+    assert about[:2] == ["-", 'card: "[REDACTED]", cents: 7']
+    assert len(about[2]) == 60 and about[2].startswith('text: "a\\u{1b}[2Jbbb') and about[2].endswith("\u2026")
+    assert about[3] == 'text: "one", amount: 1, note: ""'
+    assert all(each in ran.out for each in about)
+    assert "\x1b" not in ran.out and "4111" not in ran.out
 
 
 def test_a_list_holds_no_digest_so_nobody_approves_from_it(waiting) -> None:
@@ -111,7 +136,7 @@ def test_show_prints_everything_that_would_run(project) -> None:
     assert set(data) == DETAILS
     assert data["schema"] == "approval/2"
     assert data["arguments"] == {"text": "a", "amount": 3, "note": ""}
-    assert data["display"] == ["amount: 3", 'note: ""', 'text: "a"']
+    assert data["display"] == ['text: "a"', "amount: 3", 'note: ""']
     assert re.fullmatch(r"[0-9a-f]{64}", data["digest"])
     assert data["seconds_left"] > 80_000
     for expected in (

@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import PATIENCE_SECONDS, Project
+from tests.cli.conftest import PATIENCE_SECONDS, SLOW, Project
 
-SLOW = '''
+MORE = '''
 
 import time
-
-
-@write("slow")
-async def slow(text: str) -> str:
-    """Act, once it is let."""
-    (HERE / "begun").touch()
-    while not (HERE / "go").exists():
-        await asyncio.sleep(0.01)
-    return text
 
 
 @write("slow_thread", isolation="thread")
@@ -51,7 +42,7 @@ KINDS = ["slow", "slow_thread", "slow_process"]
 @pytest.fixture
 def served(project: Project) -> Project:
     with (project.folder / "tools.py").open("a") as file:
-        file.write(SLOW)
+        file.write(SLOW + MORE)
     return project
 
 

@@ -15,13 +15,15 @@ from typing import Any
 
 import apsw
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook
 
 from tests.adapters.notify import receiver as receiver_module
-from tests.cli.conftest import PATIENCE_SECONDS, Project
+from tests.cli.conftest import ME, PATIENCE_SECONDS, Project
 
 pytestmark = pytest.mark.case("F07")
 
+OWN = f"whsk_{base64.b64encode(b'o' * 32).decode()}"
 SECRET = f"whsec_{base64.b64encode(b'k' * 32).decode()}"
 NOTIFY = """
 [[notify]]
@@ -220,6 +222,47 @@ def test_a_receiver_that_is_gone_is_closed_until_somebody_opens_it(told: Project
     opened = told.run("notifications", "retry", "on-call", "--json")
     assert (opened.code, opened.data["count"]) == (0, 0)
     assert a_round(told) == (2, 0, 0)
+    assert of_destinations(told) == [
+        ("destination_closed", "status_410", None),
+        ("destination_opened", None, ME),
+    ]
+
+
+def of_destinations(project: Project) -> list[tuple[str, str | None, str | None]]:
+    """What the audit says of destinations, the oldest first."""
+    bodies = [
+        json.loads(body) for (body,) in by_hand(project, "SELECT body FROM audit_events ORDER BY writer, sequence")
+    ]
+    found = [body for body in bodies if body["kind"].startswith(("destination_", "delivery_"))]
+    found.sort(key=lambda body: str(body["at"]))
+    assert all(body["reasons"] == ["destination:on-call"] for body in found)
+    return [(body["kind"], body.get("detail"), body.get("decided_by")) for body in found]
+
+
+def test_a_destination_is_closed_by_hand(told: Project) -> None:
+    closed = told.run("notifications", "close", "on-call", "--json")
+
+    assert (closed.code, closed.data) == (
+        0,
+        {"schema": "destination-closed/1", "destination": "on-call", "is_new": True},
+    )
+    assert told.run("notifications", "close", "on-call").out == "closed already  on-call\n"
+    assert of_destinations(told) == [("destination_closed", "by_hand", ME)]
+
+
+def test_the_public_key_of_a_destination_is_shown_and_its_secret_is_not(told: Project) -> None:
+    told.environment["HOOK_OWN"] = OWN
+    told.rewrite('secrets = ["env:HOOK_SECRET"]', 'secrets = ["env:HOOK_OWN", "env:HOOK_SECRET"]')
+    public = Ed25519PrivateKey.from_private_bytes(b"o" * 32).public_key().public_bytes_raw()
+
+    ran = told.run("notifications", "keys", "on-call", "--json")
+
+    expected = {"secret": "env:HOOK_OWN", "public_key": f"whpk_{base64.b64encode(public).decode()}"}
+    assert (ran.code, ran.data["keys"]) == (0, [expected])
+    assert OWN.removeprefix("whsk_") not in ran.out
+    told.environment["HOOK_OWN"] = "whsk_short"
+    failed = told.run("notifications", "keys", "on-call", "--json")
+    assert (failed.code, failed.data["code"]) == (2, "secret_malformed")
 
 
 def test_what_was_given_up_is_listed_and_sent_again(told: Project, receiver: Receiver) -> None:
@@ -242,6 +285,7 @@ def test_what_was_given_up_is_listed_and_sent_again(told: Project, receiver: Rec
     assert told.run("notifications", "retry", "on-call").out == "1 will be sent again to on-call\n"
     assert a_round(told) == (1, 0, 0)
     assert told.run("notifications", "dead").err.strip() == "Nothing was given up."
+    assert of_destinations(told) == [("delivery_given_up", "unreachable", None)] * 2
 
 
 def test_a_destination_is_tried_with_a_message_that_says_so(told: Project, receiver: Receiver) -> None:
@@ -267,7 +311,7 @@ def test_a_destination_is_tried_with_a_message_that_says_so(told: Project, recei
 
 
 def test_a_destination_that_nobody_named_is_not_known(told: Project) -> None:
-    for verb in ("test", "retry"):
+    for verb in ("test", "retry", "close", "keys"):
         ran = told.run("notifications", verb, "nobody", "--json")
         assert (ran.code, ran.data["code"]) == (2, "no_such_destination")
     assert told.run("notifications", "retry", "on-call", "--delivery", "x").code == 2
@@ -281,8 +325,8 @@ def test_before_its_first_round_a_destination_has_not_begun(project: Project, re
     assert (found["state"], found["begun_at"], found["events"]) == (
         "not_begun",
         None,
-        ["approval.approved", "approval.asked", "approval.denied", "approval.expired", "approval.spent",
-         "approval.withdrawn", "effect.reconciled", "effect.unknown"],
+        ["approval.approved", "approval.asked", "approval.denied", "approval.escalated", "approval.expired",
+         "approval.reminded", "approval.spent", "approval.withdrawn", "effect.reconciled", "effect.unknown"],
     )  # fmt: skip
     assert "on-call" in project.run("notifications", "list").out
 

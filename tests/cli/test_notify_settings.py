@@ -145,10 +145,20 @@ def test_without_a_word_of_events_it_is_what_a_person_has_to_do_something_about(
     assert sorted(kind.value for kind in DEFAULT_KINDS) == [
         "alarm.approval_suspect",
         "alarm.credential_suspect",
+        "alarm.grant_suspect",
         "alarm.record_altered",
         "approval.asked",
+        "approval.escalated",
+        "approval.reminded",
         "effect.unknown",
     ]
+
+
+def test_the_next_step_of_a_destination_that_is_wrong_is_a_destination_and_not_another_project() -> None:
+    for tables in ([{"name": "a"}], [{"kind": "webhook", "events": 5}], "a", ["a"], [{"kind": "slack", "url": "x"}]):
+        with pytest.raises(ConfigProblem) as caught:
+            announcements_of(tables, None, file=FILE, folder=FOLDER)
+        assert "[[notify]], name =" in caught.value.hint and "init" not in caught.value.hint
 
 
 def test_notify_is_a_list_of_tables() -> None:

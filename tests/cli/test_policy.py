@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -154,15 +155,52 @@ def test_a_call_is_explained_and_nothing_runs(ruled: Project) -> None:
         "votes": 1,
         "decide_within_seconds": 14_400.0,
         "usable_for_seconds": 600.0,
+        "remind_after_seconds": [],
+        "escalate_after_seconds": None,
+        "escalate_to": [],
+        "escalation_widens": False,
         "needs_reason": ["deny"],
+        "grants": None,
         "may_approve": [ME],
     }
     told = dict(line.split(maxsplit=1) for line in ran.out.splitlines() if not line.startswith(("policy", "decide")))
     assert told["rule"] == "asks"
     assert f"may approve     {ME}" in ran.out
     assert "decide within   4h" in ran.out
+    assert "usable for      10m" in ran.out
     assert not (ruled.folder / "asked.txt").exists()
     assert ruled.run("approvals", "list", "--json").data["approvals"] == []
+
+
+def test_what_may_be_granted_is_explained(ruled: Project) -> None:
+    """And nothing of it for a tool that no grant reaches, whatever its rule says."""
+    (ruled.folder / "policy.toml").write_text(
+        '[[ask]]\nname = "all"\nneeds = "review"\ngrants = { uses = 20, usable_for = "8h" }\n'
+    )
+    words = ("policy", "explain", "--tool", "ask", "--args", '{"text": "x"}')
+    assert line_of(ruled.run(*words), "standing grants") == "may be given, each for at most 20 uses and 8h"
+    assert ruled.run(*words, "--json").data["grants"] == {"max_uses": 20, "max_seconds": 28_800.0}
+    words = ("policy", "explain", "--tool", "grave", "--args", "{}")
+    assert line_of(ruled.run(*words), "standing grants") == ""
+    assert ruled.run(*words, "--json").data["grants"] is None
+
+
+def test_what_the_file_says_of_waiting_is_explained_and_shown_with_the_question(ruled: Project) -> None:
+    waits = 'remind_after = ["5m", "1h"]\nescalate_after = "3h"\nescalate_to = { roles = ["admin"] }\n'
+    ruled.rewrite('reason_for = ["deny"]\n', f'reason_for = ["deny"]\n{waits}', "policy.toml")
+
+    explained = ruled.run("policy", "explain", "--tool", "ask", "--args", '{"text": "x"}')
+    found = ruled.run("approvals", "show", ruled.asked(), "--json").data
+    shown = ruled.run("approvals", "show", found["approval_id"])
+
+    said = ("reminds after", "escalated after", "escalated to", "they may decide then")
+    assert [line_of(explained, each) for each in said] == ["5m, 1h", "3h", "role:admin", ""]
+    at = datetime.fromisoformat(found["asked_at"]) + timedelta(hours=3)
+    assert datetime.fromisoformat(found["escalates_at"]) == at
+    assert (found["escalate_to"], found["escalation_widens"]) == (["role:admin"], False)
+    assert (found["reminded_at"], found["escalated_at"]) == ([], None)
+    assert line_of(shown, "escalates at").endswith(" to role:admin")
+    assert line_of(shown, "reminded at") == ""
 
 
 def test_nobody_listed_is_told_so(ruled: Project) -> None:

@@ -56,10 +56,23 @@ def test_what_is_old_is_counted_and_nothing_is_changed(old: Project) -> None:
 def test_what_is_old_is_forgotten_with_yes_and_then_nothing_is(old: Project) -> None:
     ran = old.run("purge", "--older-than", "90d", "--yes", "--json")
 
-    purged = {"operations": 2, "runs": 1, "approvals": 0, "tokens": 0, "events": 0}
+    purged = {"operations": 2, "runs": 1, "approvals": 0, "tokens": 0, "api_keys": 0, "events": 0}
     assert (ran.code, ran.data) == (0, {"schema": "purge/1", "purged": purged, "broken": 0, "is_audit_waiting": False})
     again = old.run("purge", "--older-than", "90d", "--yes", "--unregistered")
-    assert again.out.split() == ["operations", "1", "runs", "0", "approvals", "0", "tokens", "0", "events", "0"]
+    assert again.out.split() == [
+        "operations",
+        "1",
+        "runs",
+        "0",
+        "approvals",
+        "0",
+        "tokens",
+        "0",
+        "api_keys",
+        "0",
+        "events",
+        "0",
+    ]
     assert old.run("purge", "--older-than", "90d").err.startswith("Nothing is old enough.")
     shown = old.run("effects", "list", "--json").data["effects"]
     assert [effect["state"] for effect in shown] == ["committed"] * 3, "they are still known"

@@ -111,6 +111,7 @@ def test_an_unknown_command_is_told_as_json_too(bare) -> None:
         "message": "There is no command 'frob'.",
         "hint": "See: placet --help",
         "retryable": False,
+        "may_have_acted": False,
         "exit_code": 2,
     }
 

@@ -14,21 +14,8 @@ import pytest
 
 from placet.client import Client
 from placet.model.outcome import AwaitingApproval, Succeeded
-from tests.cli.conftest import CONFIG, ME, PATIENCE_SECONDS, SCOPES, Project
+from tests.cli.conftest import CONFIG, ME, PATIENCE_SECONDS, SCOPES, SLOW, Project
 
-SLOW = '''
-
-@write("slow")
-async def slow(text: str) -> str:
-    """Act, once it is let."""
-    (HERE / "begun").touch()
-    while not (HERE / "go").exists():
-        await asyncio.sleep(0.01)
-    return text
-
-
-TOOLS += [slow]
-'''
 SIGNED = ["--role", "admin", "--scope", "things.write"]
 
 
@@ -36,7 +23,7 @@ SIGNED = ["--role", "admin", "--scope", "things.write"]
 def bureau(project: Project) -> Project:
     (project.folder / "placet.toml").write_text(CONFIG.format(me=ME, scopes=json.dumps([*SCOPES, "api_keys.manage"])))
     with (project.folder / "tools.py").open("a") as file:
-        file.write(SLOW)
+        file.write(SLOW + "\n\nTOOLS += [slow]\n")
     return project
 
 
@@ -200,7 +187,7 @@ def test_without_the_extra_it_says_how_to_install_it(bureau: Project, tmp_path: 
     )
 
     told = json.loads(ran.stdout)
-    assert (ran.returncode, told["hint"]) == (2, 'pip install "placet[server]"')
+    assert (ran.returncode, told["hint"]) == (2, 'pip install "/path/to/checkout[server]"')
     assert "fastapi" in told["message"]
 
 

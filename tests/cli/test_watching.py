@@ -14,7 +14,7 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 def seen(name: str, *, seconds_left: float = 3600.0) -> Seen:
     values: dict[str, object] = dict.fromkeys(ApprovalView.__slots__)
     values |= {"approval_id": name, "state": ApprovalState.PENDING, "decide_by": AT + timedelta(seconds=seconds_left)}
-    return Seen(view=ApprovalView(**values), now=AT, has_contract=True)
+    return Seen(view=ApprovalView(**values), now=AT)
 
 
 def told(before: list[Seen], now: list[Seen]) -> list[tuple[str, str]]:

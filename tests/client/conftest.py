@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ class Asking:
 
     def __init__(self, client: AsyncClient | Client) -> None:
         self._client = client
+
+    def answered_at_now(self) -> datetime | None:
+        return self._client.answered_at
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._client, name)

@@ -357,6 +357,7 @@ def test_every_outcome_comes_through_json_as_it_was() -> None:
         placet.Replayed(**common, result=None),
         placet.Invalid(**common, problems=(("/a", "b"),)),
         placet.Refused(**common, reasons=("a",), words="no", retry_after_seconds=1.5),
+        placet.Refused(**common, reasons=("edited",), edited_arguments={"a": [1, 1.0]}),
         placet.AwaitingApproval(**common, approval_id="apr"),
         placet.InProgress(**{**common, "operation_key": None}),
         placet.Conflict(**common),

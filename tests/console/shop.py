@@ -114,7 +114,11 @@ async def sign_in(client: httpx.AsyncClient, link: str) -> httpx.Response:
 
 @asynccontextmanager
 async def open_shop(
-    store: str | Path = placet.MEMORY, *, tools: list[Any] | None = None, policy: Path | None = None
+    store: str | Path = placet.MEMORY,
+    *,
+    tools: list[Any] | None = None,
+    policy: Any = None,
+    people: Any = None,
 ) -> AsyncIterator[Shop]:
     clock = FakeClock()
     async with placet.open(
@@ -123,6 +127,7 @@ async def open_shop(
         clock=clock,
         ids=SeededIds(),
         policy=policy,
+        people=people,
         recovery=placet.Recovery.MANUAL,
     ) as gate:
         sessions = SessionsInMemory(clock, seconds=7 * 86_400.0)

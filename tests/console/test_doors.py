@@ -408,3 +408,23 @@ async def test_somebody_without_leave_looks_and_has_no_form(shop: Shop) -> None:
 def without_nonce(answer: httpx.Response) -> str:
     nonce = answer.headers["content-security-policy"].split("nonce-")[1].split("'")[0]
     return answer.text.replace(nonce, "")
+
+
+@pytest.mark.parametrize("path", ["/sign-out", "/me/sessions"])
+async def test_another_site_takes_nobodys_cookie_away(shop: Shop, path: str) -> None:
+    """A browser sends no strict cookie from there, so nobody asks; its answer must not end what the browser keeps."""
+    async with browser_of(shop.app) as elsewhere:
+        answer = await elsewhere.post(
+            f"/console{path}", headers={"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        )
+
+    assert (answer.status_code, answer.text) == (403, "foreign_origin\n")
+    assert "set-cookie" not in answer.headers and "clear-site-data" not in answer.headers
+
+
+async def test_whoever_signs_out_twice_is_signed_out(shop: Shop) -> None:
+    async with browser_of(shop.app) as browser:
+        answer = await browser.post("/console/sign-out", data={"csrf": "of a session that is over"})
+
+    assert answer.headers["location"] == "/console/sign-in?done=signed_out"
+    assert answer.headers["set-cookie"].startswith('__Host-placet=""; ')

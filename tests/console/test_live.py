@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from placet.console.app import Console
 from tests.console.shop import MEI, Shop, fields_of, open_shop
 
 
@@ -20,7 +21,7 @@ async def shop() -> AsyncIterator[Shop]:
 class Stream:
     """An open page's connection, as the server sees it."""
 
-    def __init__(self, shop: Shop, cookie: str) -> None:
+    def __init__(self, app: Console, cookie: str) -> None:
         self._said: asyncio.Queue[str] = asyncio.Queue()
         self._gone = asyncio.Event()
         scope = {
@@ -37,7 +38,7 @@ class Stream:
             "client": ("127.0.0.1", 1),
             "server": ("desk.example", 443),
         }
-        self.task = asyncio.ensure_future(shop.app(scope, self._receive, self._send))
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
         self.status = 0
 
     async def _receive(self) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class Stream:
 
 
 async def test_a_page_hears_of_each_change_and_no_content(shop: Shop) -> None:
-    stream = Stream(shop, shop.browser.cookies["__Host-placet"])
+    stream = Stream(shop.app, shop.browser.cookies["__Host-placet"])
     assert await stream.said() == "event: approvals\ndata: 0\n\n"
     approval_id = await shop.asked("refund", order="o-1", amount=5)
     assert await stream.said() == "event: approvals\ndata: 1\n\n"
@@ -78,7 +79,7 @@ async def test_a_page_hears_of_each_change_and_no_content(shop: Shop) -> None:
 
 
 async def test_a_page_hears_that_its_person_has_signed_out(shop: Shop) -> None:
-    stream = Stream(shop, shop.browser.cookies["__Host-placet"])
+    stream = Stream(shop.app, shop.browser.cookies["__Host-placet"])
     await stream.said()
     csrf = fields_of((await shop.browser.get("/console/me")).text, "/sign-out")
     await shop.browser.post("/console/sign-out", data=csrf)
@@ -88,7 +89,7 @@ async def test_a_page_hears_that_its_person_has_signed_out(shop: Shop) -> None:
 
 
 async def test_a_server_that_ends_lets_its_pages_go(shop: Shop) -> None:
-    stream = Stream(shop, shop.browser.cookies["__Host-placet"])
+    stream = Stream(shop.app, shop.browser.cookies["__Host-placet"])
     await stream.said()
     shop.app.close()
     await stream.ended()
@@ -104,7 +105,7 @@ async def test_an_open_page_only_glances_at_its_session(shop: Shop, monkeypatch:
 
     monkeypatch.setattr(shop.sessions, "session_of", noted)
     monkeypatch.setattr(shop.sessions, "glance", look)
-    stream = Stream(shop, shop.browser.cookies["__Host-placet"])
+    stream = Stream(shop.app, shop.browser.cookies["__Host-placet"])
     await stream.said()
     assert (await shop.browser.get("/console/news?seen=x")).status_code == 200
     assert used == []
@@ -115,7 +116,7 @@ async def test_an_open_page_only_glances_at_its_session(shop: Shop, monkeypatch:
 
 
 async def test_nobody_listens_without_signing_in(shop: Shop) -> None:
-    stream = Stream(shop, "cookie-none")
+    stream = Stream(shop.app, "cookie-none")
     assert await stream.said() == "signed_out\n"
     assert stream.status == 401
     await stream.ended()

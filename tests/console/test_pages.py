@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 import placet
 from placet.model.approval import ApprovalState
-from placet.model.effect import EffectState
 from tests.console.shop import EDITOR, LOOKER, MEI, OMAR, TOOLS, Shop, fields_of, forms_of, open_shop
 
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -118,12 +117,47 @@ async def test_search_finds_words_in_what_would_run(shop: Shop, words: str, foun
 async def test_what_comes_later_is_told_and_not_pushed_into_the_list(shop: Shop) -> None:
     first = await shop.asked("refund", order="o-1", amount=17)
     html = await page(shop, "/")
-    address = re.search(r'hx-get="/console(/news[^"]*)"', html)
-    assert address is not None
     await shop.asked("refund", order="o-2", amount=4)
     await decide(shop, first, "deny", reason="no")
 
-    assert "1 new, 1 gone: show" in text_of(await page(shop, address[1]))
+    assert "1 new, 1 gone: show" in text_of(await page(shop, news_of(html)))
+    assert text_of(await page(shop, news_of(await page(shop, "/")))).strip() == ""
+
+
+def news_of(html: str) -> str:
+    """The address by which an open list asks what is new."""
+    found = re.search(r'hx-get="/console(/news[^"]*)"', html)
+    assert found is not None
+    return unescape(found[1])
+
+
+async def test_what_is_new_is_new_on_this_list(shop: Shop) -> None:
+    looker = await shop.as_person(LOOKER)
+    mine, waiting, decided = [(await looker.get(f"/console/?tab={tab}")).text for tab in ("mine", "pending", "decided")]
+    await shop.asked("refund", order="o-1", amount=5)
+
+    assert text_of((await looker.get(f"/console{news_of(mine)}")).text).strip() == ""
+    assert "1 new: show" in text_of((await looker.get(f"/console{news_of(waiting)}")).text)
+    assert "/news" not in decided, "nothing that comes belongs on this list"
+
+
+async def test_more_than_an_address_names_are_counted(shop: Shop) -> None:
+    for number in range(53):
+        await shop.asked("refund", order=f"o-{number}", amount=5)
+    address = news_of(await page(shop, "/"))
+    assert text_of(await page(shop, address)).strip() == ""
+    await shop.asked("refund", order="o-53", amount=5)
+
+    assert "1 new: show" in text_of(await page(shop, address))
+
+
+async def test_two_calls_with_one_target_do_not_look_alike_in_the_list(shop: Shop) -> None:
+    await shop.asked("refund", order="o-1", amount=5, note="first")
+    await shop.asked("refund", order="o-1", amount=700, note="first")
+
+    rows = [text_of(row) for row in re.findall(r"<tr data-row.*?</tr>", await page(shop, "/"), re.DOTALL)]
+    assert sum("amount: 5," in row for row in rows) == 1 and sum("amount: 700," in row for row in rows) == 1
+    assert all("order:o-1" in row for row in rows)
 
 
 # ---------------------------------------------------------------- the decision
@@ -388,114 +422,6 @@ async def test_a_vote_is_taken_back_while_the_question_waits(tmp_path: Path) -> 
         assert "0 of 2" in text_of(await page(shop, f"/approvals/{approval_id}"))
 
 
-# ---------------------------------------------------------------- effects
-
-
-async def lost(shop: Shop) -> str:
-    """An effect that nobody knows of; its key."""
-    approval_id = await shop.asked("lose", order="o-9")
-    await decide(shop, approval_id, "approve")
-    assert (await shop.ask("lose", call=f"c-{shop.calls}", order="o-9")).code == "effect_unknown"
-    (effect,) = await shop.gate.reconciler.effects(by=MEI, states=(EffectState.UNKNOWN,))
-    return effect.operation_key
-
-
-@pytest.mark.parametrize(("truth", "state"), [("committed", "done, as a look"), ("absent", "not done, as a look")])
-async def test_a_person_says_what_became_of_an_unknown_effect(shop: Shop, truth: str, state: str) -> None:
-    key = await lost(shop)
-    assert "Needs reconciling 1" in text_of(await page(shop, "/"))
-    shop.clock.advance(3_600)
-    await shop.gate.reconciler.recover()
-    form = next(
-        form for form in forms_of(await page(shop, f"/effect?key={key}"), "/settlement") if form["truth"] == truth
-    )
-
-    answer = await shop.browser.post("/console/effect/settlement", data=form | {"evidence": "seen_in_desk"})
-
-    assert answer.status_code == 303, answer.text
-    assert state in text_of(await page(shop, answer.headers["location"].removeprefix("/console")))
-    other = {"truth": "absent" if truth == "committed" else "committed"}
-    again = await shop.browser.post("/console/effect/settlement", data=form | {"evidence": "seen_in_desk"} | other)
-    assert again.status_code == 409
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"evidence": ""},
-        {"evidence": "two words"},
-        {"evidence": MARKUP},
-        {"truth": "perhaps"},
-        {"truth": ""},
-        {"looked_at": "yesterday"},
-        {"looked_at": "2026-01-01T00:00:00"},
-    ],
-)
-async def test_half_a_statement_settles_nothing(shop: Shop, change: dict[str, str]) -> None:
-    key = await lost(shop)
-    form = fields_of(await page(shop, f"/effect?key={key}"), "/settlement") | {"evidence": "seen_in_desk"}
-
-    answer = await shop.browser.post("/console/effect/settlement", data=form | change)
-
-    assert answer.status_code in (400, 422)
-    (effect,) = await shop.gate.reconciler.effects(by=MEI)
-    assert effect.state is EffectState.UNKNOWN
-
-
-async def test_a_look_from_before_counts_for_no_absence(shop: Shop) -> None:
-    key = await lost(shop)
-    form = next(
-        form for form in forms_of(await page(shop, f"/effect?key={key}"), "/settlement") if form["truth"] == "absent"
-    )
-    early = (shop.clock.now() - timedelta(hours=1)).isoformat()
-
-    answer = await shop.browser.post(
-        "/console/effect/settlement", data=form | {"evidence": "not_in_desk", "looked_at": early}
-    )
-
-    assert answer.status_code == 409 and "Look again after the quiet end" in answer.text
-
-
-async def test_whoever_may_only_read_effects_has_none_of_them_probed() -> None:
-    looked: list[str] = []
-
-    async def probe(context: placet.ProbeContext) -> placet.Found:
-        looked.append(context.operation_key)
-        return placet.Found(result="sent")
-
-    @placet.tool(
-        effect="write", risk="high", permission="shop.write", probe=probe, retry=None,
-        remote=placet.Remote(arrival_bound_seconds=1.0),
-    )  # fmt: skip
-    async def lose(order: str) -> str:
-        """Sends, and never learns what became of it."""
-        raise ConnectionResetError
-
-    async with open_shop(tools=[lose]) as shop:
-        key = await lost(shop)
-        reader = await shop.as_person(placet.Principal.person("ro", tenant="acme", scopes=("effects.read",)))
-        csrf = fields_of((await reader.get("/console/me")).text, "/sign-out")["csrf"]
-
-        refused = await reader.post("/console/effect/probe", data={"csrf": csrf, "key": key})
-
-        assert (refused.status_code, looked) == (403, [])
-        assert "effects.reconcile" in refused.text
-        (effect,) = await shop.gate.reconciler.effects(by=MEI)
-        assert effect.state is EffectState.UNKNOWN
-
-        csrf = fields_of((await shop.browser.get("/console/me")).text, "/sign-out")["csrf"]
-        taken = await shop.browser.post("/console/effect/probe", data={"csrf": csrf, "key": key})
-        assert (taken.status_code, len(looked)) == (303, 1)
-
-
-async def test_an_effect_of_somebody_else_is_none_without_leave(shop: Shop) -> None:
-    key = await lost(shop)
-    looker = await shop.as_person(LOOKER)
-
-    assert (await looker.get("/console/effect", params={"key": key})).status_code == 404
-    assert "o-9" not in (listed := (await looker.get("/console/effects")).text) and "There is no such effect" in listed
-
-
 async def test_a_card_reads_true_to_who_may_approve_and_of_what_was_approved(shop: Shop) -> None:
     approval_id = await shop.asked("refund", order="o-1", amount=5)
 
@@ -508,134 +434,3 @@ async def test_a_card_reads_true_to_who_may_approve_and_of_what_was_approved(sho
     assert "not used yet by" not in approved
     assert "approved, not used yet decided by mei" in text_of(await page(shop, "/?tab=decided"))
     assert re.search(r"approved by mei at [0-9: UTC-]+ , not used yet: 5 min left", approved)
-
-
-# ---------------------------------------------------------------- audit, runs, tools, the switch
-
-
-async def test_what_a_person_does_to_no_tool_names_no_tool_and_tells_the_person_once(shop: Shop) -> None:
-    await shop.gate.switch.stop("tenant", by=MEI, reason="drill")
-
-    rows = re.findall(r"<tr data-row.*?</tr>", await page(shop, "/audit?kind=stopped"), re.DOTALL)
-    told = " ".join(text_of(row) for row in rows)
-
-    assert len(rows) == 1 and MEI.subject in told
-    assert "unknown" not in told and "decided by" not in told
-
-
-@pytest.mark.parametrize("kind", ["tool", "run"])
-async def test_a_stop_of_nothing_named_says_what_to_name(shop: Shop, kind: str) -> None:
-    fields = fields_of(await page(shop, "/stops"), "/stops/stop")
-    answer = await shop.browser.post(
-        "/console/stops/stop", data=fields | {"kind": kind, "name": " ", "reason": "drill"}
-    )
-
-    assert answer.status_code == 422
-    assert f"Name the {kind} to stop. Nothing was stopped." in text_of(answer.text)
-    assert await shop.gate.switch.stops(by=MEI) == ()
-
-
-async def test_a_tool_that_does_not_exist_is_still_told_as_unknown(shop: Shop) -> None:
-    await shop.ask("no_such_tool")
-
-    [row, *_] = re.findall(r"<tr data-row.*?</tr>", await page(shop, "/audit?kind=completed"), re.DOTALL)
-    assert "unknown" in text_of(row)
-
-
-async def test_the_audit_tells_who_decided_and_that_it_holds(shop: Shop) -> None:
-    approval_id = await shop.asked("refund", order="o-1", amount=5)
-    await decide(shop, approval_id, "deny", reason="no")
-
-    assert "decided by mei" in text_of(await page(shop, "/audit?kind=approval_denied"))
-    assert "refund" in text_of(await page(shop, "/audit?kind=approval_denied"))
-    assert "No event fits." in await page(shop, "/audit?kind=approval_denied&tool=publish")
-    assert "4 events in 1 chain, intact to 2026-01-01" in text_of(await page(shop, "/audit/verify"))
-    lines = (await page(shop, f"/audit/events.jsonl?approval={approval_id}&person=mei")).splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == ["approval_denied"]
-
-
-async def test_the_audit_is_for_those_who_may_read_it(shop: Shop) -> None:
-    await shop.asked("refund", order="o-1", amount=5)
-    looker = await shop.as_person(LOOKER)
-    for path in ("/audit", "/audit/verify", "/audit/events.jsonl", "/runs", "/run?run=run-1"):
-        answer = await looker.get(f"/console{path}")
-        assert answer.status_code == 403 and "audit.read" in answer.text and "refund" not in answer.text
-
-
-async def test_a_run_is_a_timeline(shop: Shop) -> None:
-    approval_id = await shop.asked("refund", order="o-1", amount=5)
-    shop.clock.advance(90)
-    await decide(shop, approval_id, "approve")
-    await shop.ask("refund", call="c-1", order="o-1", amount=5)
-
-    text = text_of(await page(shop, "/run?run=run-1"))
-
-    assert text.index("asked for approval") < text.index("1 min 30 s later") < text.index("approved by mei")
-    assert "approval used" in text and "success" in text
-    assert "started approved by mei" in text and "started by" not in text  # whoever asked ran it, not who approved
-    assert text.count(" by mei") == text.count("approved by mei") == 4
-    assert "run-1" in await page(shop, "/runs")
-    await page(shop, f"/run?run={MARKUP}", status=404)
-
-
-async def test_tools_are_listed_with_what_they_may_do(shop: Shop) -> None:
-    text = text_of(await page(shop, "/tools"))
-    assert "delete_account" not in text or "cannot be taken back" in text
-
-
-async def test_a_tool_is_stopped_and_resumed(shop: Shop) -> None:
-    fields = fields_of(await page(shop, "/stops"), "/stops/stop")
-
-    stopped = await shop.browser.post(
-        "/console/stops/stop", data=fields | {"kind": "tool", "name": "look", "reason": f"odd {MARKUP}"}
-    )
-    assert stopped.status_code == 303
-    assert (await shop.ask("look", order="o")).code == "stopped"
-    html = await page(shop, stopped.headers["location"].removeprefix("/console"))
-    assert "Nothing of it is dispatched from now on" in html and "<img" not in html
-
-    resumed = await shop.browser.post("/console/stops/resume", data=fields_of(html, "/stops/resume"))
-    assert resumed.status_code == 303
-    assert (await shop.ask("look", order="o")).is_success
-    again = await shop.browser.post("/console/stops/resume", data=fields_of(html, "/stops/resume"))
-    assert again.status_code == 409
-
-
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
-        ({"kind": "tenant", "typed": ""}, 422),
-        ({"kind": "tenant", "typed": "STOP"}, 422),
-        ({"kind": "all", "typed": "stop"}, 403),
-        ({"kind": "tool", "name": "no such tool!"}, 422),
-        ({"kind": "run", "name": ""}, 422),
-        ({"kind": "upstream", "name": "x"}, 422),
-        ({"kind": "", "name": "x"}, 422),
-    ],
-)
-async def test_a_stop_that_is_not_meant_or_not_allowed_stops_nothing(
-    shop: Shop, change: dict[str, str], status: int
-) -> None:
-    fields = fields_of(await page(shop, "/stops"), "/stops/stop") | {"name": ""}
-
-    answer = await shop.browser.post("/console/stops/stop", data=fields | change)
-
-    assert answer.status_code == status
-    assert await shop.gate.switch.stops(by=MEI) == ()
-
-
-async def test_who_is_signed_in_and_what_it_may(shop: Shop) -> None:
-    text = text_of(await page(shop, "/me"))
-    assert "mei" in text and "acme" in text and "approvals.decide : decide approvals of others" in text
-
-
-async def test_people_and_runs_with_odd_names_are_drawn_and_not_obeyed(shop: Shop) -> None:
-    outcome = await shop.gate.submit(
-        {"call_id": "c-1", "tool": "refund", "arguments": {"order": MARKUP[:40], "amount": 1}},
-        principal=placet.Principal.agent(MARKUP, tenant="acme", roles=("admin",), scopes=("shop.write",)),
-        run=f"run {MARKUP}"[:100],
-    )
-    assert outcome.code == "approval_required"
-    for path in ("/", "/?tab=pending", "/audit", "/runs", "/effects"):
-        html = await page(shop, path)
-        assert "<img" not in html and "<script>alert" not in html

@@ -60,6 +60,7 @@ class Post:
         self.announcer = Announcer(
             store=world.gate.store,
             linker=linker_of(world),
+            chronicle=world.gate._chronicle,
             ids=SeededIds(seed),
             meter=self.meter,
             announcements=Announcements(destinations=self.destinations, console_url="https://ops.example.com/console"),

@@ -19,7 +19,7 @@ from placet.adapters.stores.chain import ChainLinker
 from placet.engine.announcing import LEASE_SECONDS, AnnouncingReport
 from placet.errors import ConfigurationError, StoreUnavailable
 from placet.model.audit import AuditEvent, EventKind
-from placet.model.identifiers import WriterId
+from placet.model.identifiers import Token, WriterId
 from placet.model.notices import Announcing, CursorMove, DeliveryState, Notice, NoticeKind
 from placet.model.retention import Kept
 from placet.ports.notifier import Gone, NotDelivered, Sent
@@ -561,3 +561,66 @@ async def test_two_workers_make_and_send_each_delivery_once(world: World) -> Non
 
     ids = [*one.inbox.ids, *other.inbox.ids]
     assert len(ids) == len(set(ids)) == 12
+
+
+# ---------------------------------------------------------------- on record
+
+
+def of_destinations(world: World) -> list[tuple[str, str | None, str | None, list[str]]]:
+    kinds = ("destination_closed", "destination_opened", "delivery_given_up")
+    return [
+        (event["kind"], event.get("detail"), event.get("decided_by"), event["reasons"])
+        for event in world.events(*kinds)
+    ]
+
+
+async def test_closing_and_opening_by_hand_is_on_record_once_and_keeps_what_waits(world: World) -> None:
+    post = await a_post(world)
+    assert await post.announcer.close("ops", by="mara")
+    assert not await post.announcer.close("ops", by="omar")
+    await asks(world, "a")
+    assert await post.round() == AnnouncingReport()
+
+    assert await post.announcer.retry("ops", None, by="omar") == 0
+    assert await post.announcer.retry("ops", None, by="omar") == 0
+    assert (await post.round()).delivered == 1
+    assert of_destinations(world) == [
+        ("destination_closed", "by_hand", "mara", ["destination:ops"]),
+        ("destination_opened", None, "omar", ["destination:ops"]),
+    ]
+    with pytest.raises(ConfigurationError) as unknown:
+        await post.announcer.close("nobody", by="mara")
+    assert unknown.value.code == "no_such_destination"
+
+
+async def test_what_is_given_up_is_on_record_and_announced_to_nobody(world: World) -> None:
+    post = await a_post(world, inbox=Inbox(NotDelivered(code="status_500")))
+    await asks(world, "a")
+    for _ in range(MOST_ATTEMPTS):
+        await post.round()
+        world.clock.advance(14_400)
+
+    assert of_destinations(world) == [("delivery_given_up", "status_500", None, ["destination:ops"])]
+    assert (await post.round()).found == 0
+
+
+async def test_a_sender_that_was_lost_every_time_is_on_record_said_and_counted(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    post = await a_post(world)
+    await asks(world, "a")
+    await post.announcer._reading.round(post.destinations[0])
+    for _ in range(MOST_ATTEMPTS):
+        taken = await world.gate.store.take_deliveries(
+            "ops", Token("lost"), lease_seconds=1.0, most_attempts=MOST_ATTEMPTS, limit=9
+        )
+        assert len(taken) == 1
+        world.clock.advance(1)
+
+    assert await post.round() == AnnouncingReport(dead=1)
+    assert await post.round() == AnnouncingReport()
+    assert of_destinations(world) == [("delivery_given_up", "sender_lost", None, ["destination:ops"])]
+    (said,) = [record for record in caplog.records if record.message == "a message was given up"]
+    told = {name: said.__dict__[name] for name in ("destination", "kind", "code", "attempts")}
+    assert told == {"destination": "ops", "kind": "approval.asked", "code": "sender_lost", "attempts": MOST_ATTEMPTS}
+    assert post.counted("dead") == 1

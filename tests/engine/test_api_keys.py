@@ -236,3 +236,23 @@ async def test_when_the_commits_answer_is_lost_asking_again_says_what_became_of_
     assert (await bureau.api_keys.revoke(new, by=MARA)).state is ApiKeyState.REVOKED
     kinds = [event["kind"] for event in await bureau.told()]
     assert kinds == ["api_key_created", "api_key_rotated", "api_key_rotated", "api_key_revoked"]
+
+
+async def test_whoever_acts_elsewhere_hands_out_no_key_beyond_its_own_environment(bureau: Bureau) -> None:
+    sue = Principal.person("sue", tenant="acme", scopes=["api_keys.manage"], environment="staging")
+    made = await bureau.api_keys.create("bot", by=MARA)
+    own = await bureau.api_keys.create("helper", by=sue, environment="staging")
+
+    for act in (
+        bureau.api_keys.create("bot", by=sue),
+        bureau.api_keys.create("bot", by=sue, environment="test"),
+        bureau.api_keys.rotate(made.key.api_key_id, by=sue),
+    ):
+        with pytest.raises(DecisionRefused) as caught:
+            await act
+        assert caught.value.code == "other_environment"
+
+    assert (await bureau.api_keys.rotate(own.key.api_key_id, by=sue)).key.principal.environment == "staging"
+    assert [event["detail"] for event in await bureau.told() if event["kind"] == "api_key_refused"] == [
+        "other_environment"
+    ] * 3

@@ -34,6 +34,7 @@ from placet.model.approval import Answer, Approval, ApprovalDecision, Edited, Le
 from placet.model.call import Call
 from placet.model.decision import Decision, Terms
 from placet.model.identifiers import ApprovalId, Digest
+from placet.model.reminders import Reminders
 from placet.testing import FakeClock
 from tests.engine.conftest import (
     ADMIN,
@@ -360,18 +361,6 @@ async def test_confirm_is_for_the_requesting_user_and_nobody_else(open_world: Op
     )
     await world.gate.desk.approve(waiting.approval_id, digest=digest, by=user)
     assert isinstance(await world.submit("write", {"word": "x"}, principal=agent), Succeeded)
-
-
-async def test_confirm_without_a_user_can_be_given_by_nobody(open_world: OpenWorld, spy: Spy) -> None:
-    policy = Matrix(requirement=Requirement(kind=RequirementKind.CONFIRM))
-    world = await open_world(written(spy, risk="high"), policy=policy)
-    waiting = await world.submit("write", {"word": "x"}, principal=ADMIN)
-    assert isinstance(waiting, AwaitingApproval)
-    digest = (await world.gate.desk.show(waiting.approval_id, by=APPROVER)).digest
-
-    code = await refusal(world.gate.desk.approve(waiting.approval_id, digest=digest, by=APPROVER))
-
-    assert code == "not_the_requesting_user"
 
 
 @pytest.mark.case("C03")
@@ -944,7 +933,8 @@ EDITED = Edited(by="somebody", from_id=ApprovalId("apr-0"), from_digest=Digest("
 
 def changed_question(name: str) -> Callable[[Approval], Approval]:
     def change(row: Approval) -> Approval:
-        given: dict[str, Any] = {"terms": Terms(rule="lax"), "edited": EDITED}
+        reminders = Reminders(escalate_after_seconds=1.0, escalate_to=("role:viewer",), widens=True)
+        given: dict[str, Any] = {"terms": Terms(rule="lax"), "edited": EDITED, "reminders": reminders}
         value = given.get(name) or different(getattr(row.question, name))
         return dataclasses.replace(row, question=dataclasses.replace(row.question, **{name: value}))
 

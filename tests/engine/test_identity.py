@@ -136,3 +136,5 @@ def test_no_two_principals_share_an_identity() -> None:
     assert len(set(identities)) == len(identities)
     assert subjects_of(acting_for("alice").identity) == ("bot", "alice")
     assert subjects_of("bot") == ("bot",)
+    for made_up in ("[" * 5_000, "[1", "[]", '[["a"]'):  # in a row that somebody altered
+        assert subjects_of(made_up) == (made_up,)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import apsw
 import pytest
 
+import placet
+from placet import Principal
 from placet.engine.pages import read_page
 from placet.model.listing import Mark, Page
+from placet.testing import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Row = int
@@ -77,7 +82,7 @@ async def test_a_list_of_nothing_but_what_cannot_be_read_ends() -> None:
     rows = Rows([-number for number in range(1, 50)])
 
     assert await rows.page() == Page(rows=(), after=None)
-    assert rows.looks == 1
+    assert rows.looks == 4
 
 
 async def test_a_store_that_gives_the_same_rows_again_ends_too() -> None:
@@ -95,3 +100,62 @@ async def test_whatever_the_limit_every_row_comes_once(limit: int) -> None:
     found = [row for page in await Rows(numbers).all(limit) for row in page]
 
     assert found == [str(number) for number in reversed(numbers) if number % 10]
+
+
+@pytest.mark.parametrize("unread", [1, 2, 9, 200])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+async def test_rows_that_cannot_be_read_hide_none_behind_them(unread: int, limit: int) -> None:
+    rows = Rows([1, 2, 3, *(-4 - number for number in range(unread)), 1_001, 1_002])
+
+    assert [row for page in await rows.all(limit) for row in page] == ["1002", "1001", "3", "2", "1"]
+
+
+async def test_more_unread_rows_than_a_look_may_fetch_end_the_list() -> None:
+    rows = Rows([1, *(-2 - number for number in range(5_000))])
+
+    assert await rows.page(limit=2) == Page(rows=(), after=None)
+    assert rows.looks < 10
+
+
+async def test_an_event_whose_instant_was_altered_hides_none_behind_it(tmp_path: Path) -> None:
+    """In the order of the database it stands where its text sorts; a mark made of it would stand after all others."""
+    auditor = Principal.person("ada", tenant="acme", scopes=("audit.read",))
+    agent = Principal.agent("bot", tenant="acme", roles=("viewer",))
+    clock = FakeClock()
+    file = tmp_path / "placet.db"
+    async with placet.open(tools=[look], store=file, clock=clock, recovery="manual") as gate:
+        for number in range(6):
+            proposal = {"call_id": f"c{number}", "tool": "look", "arguments": {"word": str(number)}}
+            await gate.submit(proposal, principal=agent, run="r")
+            clock.advance(1)
+        before = await _walked(gate, auditor)
+        database = apsw.Connection(str(file))
+        for (name,) in list(database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute(
+            "UPDATE audit_events SET body = replace(body, 'T00:00:03', 'T00:00:0x') WHERE sequence = ?", (before[4],)
+        )
+        assert database.changes() == 1
+        database.close()
+
+        after = await _walked(gate, auditor)
+
+    assert len(before) == 12
+    assert after == [sequence for sequence in before if sequence != before[4]]
+
+
+async def _walked(gate: placet.Gate, by: Principal) -> list[int]:
+    found: list[int] = []
+    mark: Mark | None = None
+    while True:
+        page = await gate.auditor.page(by=by, limit=1, after=mark)
+        found += [event.sequence for event in page.rows]
+        mark = page.after
+        if mark is None:
+            return found
+
+
+@placet.tool(effect="read")
+async def look(word: str) -> str:
+    """Look something up."""
+    return word

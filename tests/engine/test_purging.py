@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 
 import placet
 from placet import GateSettings, Principal, Retention, Truth
+from placet.adapters.identity.secrets import SystemSecrets
+from placet.engine.api_keys import ApiKeys
 from placet.engine.forgetting import PurgeReport
 from placet.engine.purging import OldKind
 from placet.errors import ConfigurationError, DecisionRefused, MisuseError, NotFound
+from placet.model.credentials import CredentialChange, CredentialKind
 from placet.model.effect import EffectState
 from placet.model.identifiers import OperationKey, Token
 from placet.model.outcome import AwaitingApproval, Failed, Refused, Replayed, Succeeded
@@ -461,6 +465,35 @@ async def test_names_of_claims_that_may_never_land_are_forgotten_and_it_is_on_re
     assert counts(await world.gate.purger.purge(QUARTER, by=KEEPER)) == {}
 
 
+async def test_api_keys_that_ended_long_ago_go_and_what_somebody_altered_stays(
+    where: str, open_world: OpenWorld
+) -> None:
+    world = await open_world(store=where)
+    store, purger = world.gate.store, world.gate.purger
+    api_keys = ApiKeys(store=store, keys=purger._keys, chronicle=purger._chronicle, secrets=SystemSecrets())
+    by = Principal.person("olga", tenant="acme", scopes=("api_keys.manage",))
+    made = [
+        await api_keys.create(f"bot-{n}", by=by, lifetime_seconds=days * DAY) for n, days in enumerate((1, 1, 3, 400))
+    ]
+    revoked = await api_keys.create("bot-r", by=by, lifetime_seconds=400 * DAY)
+    await api_keys.revoke(revoked.key.api_key_id, by=by)
+    seen = await store.credential(CredentialKind.API_KEY, made[1].key.api_key_id)
+    assert seen is not None
+    altered = replace(seen.row, body=seen.row.body.replace(b"viewer", b"admin"))
+    await store.put_credentials(CredentialChange(changed=((altered, seen.row.mac),)), events=())
+
+    young = await purged(world, days=89)
+    report = await purged(world, days=3)
+
+    assert (counts(young), counts(report)) == ({}, {"api_keys": 2}), "of a day, and the one that was revoked at once"
+    assert report.broken == 1, "what somebody altered is evidence"
+    left = await store.credentials(CredentialKind.API_KEY, tenant="acme", limit=10)
+    assert {row.subject for row in left} == {"bot-1", "bot-2", "bot-3"}
+    assert ("acme", "kim", ["api_keys:2"]) in [
+        (event["tenant"], event["subject"], event["reasons"]) for event in world.events("records_purged")
+    ]
+
+
 async def test_a_person_forgets_all_of_it_at_once_however_much_it_is(open_world: OpenWorld, spy: Spy) -> None:
     world = await open_world(written(spy))
     for number in range(150):
@@ -485,7 +518,7 @@ async def test_what_would_go_is_counted_and_nothing_is_changed(where: str, open_
     found = await world.gate.purger.old(Retention(seconds=60 * DAY, audit_seconds=60 * DAY), by=KEEPER)
 
     assert {(kind.kept.value, kind.rows.count) for kind in found} == {
-        ("operations", 3), ("runs", 1), ("approvals", 0), ("tokens", 0), ("events", 6)
+        ("operations", 3), ("runs", 1), ("approvals", 0), ("tokens", 0), ("api_keys", 0), ("events", 6)
     }  # fmt: skip
     operations = found[0]
     assert operations == OldKind(

@@ -20,7 +20,7 @@ from placet.errors import StoreError, StoreUnavailable
 from placet.model.effect import EffectState
 from placet.model.notices import DeliveryState
 from placet.worker import Round, Worker
-from tests.engine.announcing import Post, a_post
+from tests.engine.announcing import Post, a_destination, a_post
 from tests.engine.conftest import APPROVER, OPERATOR, STRANGER, OpenWorld, Spy, World, acting, written
 
 DAY = timedelta(days=1).total_seconds()
@@ -127,7 +127,7 @@ async def test_a_fault_of_recovery_keeps_nothing_from_expiring(
 async def test_a_worker_goes_on_after_faults_and_ends_after_its_round(
     open_world: OpenWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="placet.worker")
+    caplog.set_level("DEBUG", logger="placet.worker")
     world = await open_world()
     ending, rounds = asyncio.Event(), 0
 
@@ -144,8 +144,8 @@ async def test_a_worker_goes_on_after_faults_and_ends_after_its_round(
     async with asyncio.timeout(10):
         await worker(world).run(ending)
 
-    told = [record.getMessage() for record in caplog.records if record.name == "placet.worker"]
-    assert told == ["round failed", "round done", "round done"]
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "placet.worker"]
+    assert told == [("WARNING", "round failed"), ("INFO", "round done"), ("DEBUG", "round done")]
     assert "secret" not in caplog.text
     assert not hasattr(caplog.records[0], "hint"), "of what is not the store's there is no word"
 
@@ -383,3 +383,33 @@ async def test_a_message_that_hangs_holds_up_no_round_of_recovery(open_world: Op
         await running
     (waits,) = await world.gate.store.deliveries(destination=None, states=(DeliveryState.PENDING,), limit=9)
     assert waits.attempts == 1, "whoever comes after its lease sends it"
+
+
+async def test_a_destination_that_hangs_holds_up_no_other(open_world: OpenWorld, spy: Spy, where: str) -> None:
+    """Round after round the other hears of what is new, while the first answer of the one is still waited for."""
+    world = await open_world(written(spy, approval="always"), store=where)
+    hangs, ending = asyncio.Event(), asyncio.Event()
+
+    class Hanging:
+        async def send(self, notice: Any) -> Any:
+            hangs.set()
+            await asyncio.get_running_loop().create_future()
+
+    post = await a_post(world, a_destination("slow"), a_destination("quick"), inbox=Hanging())  # type: ignore[arg-type]
+    quick = post.inboxes["quick"]
+    post.meter.heard.clear()
+    working = Worker(world.gate, clock=SystemClock(), pause_seconds=0.01, announcer=post.announcer)
+    running = asyncio.ensure_future(working.run(ending))
+    async with asyncio.timeout(30):
+        for count in (1, 2, 3):
+            await world.submit("write", {"word": str(count)}, call_id=f"c{count}")
+            while len(quick.notices) < count:
+                await asyncio.sleep(0.01)
+            await hangs.wait()
+        while not any(name == "announcements_waiting" for name, _ in post.meter.heard):
+            await asyncio.sleep(0.01)  # what waits is counted all the while
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    waits = await world.gate.store.deliveries(destination="slow", states=(DeliveryState.PENDING,), limit=9)
+    assert max(each.attempts for each in waits) == 1

@@ -45,26 +45,38 @@ MAY_SORT = {
     "approvals_at_locked": "the rows of one batch, which are locked in one order",
     "renew_leases": "what one owner has in flight, which is locked in one order",
     "same_ask": "approvals of one question, of which there are a few",
+    "closed_ask": "the same",
     "open_approval": "approvals of one question, of which there are a few",
     "edits": "what people made of one question",
     "overdue_approvals": "what waits for a person",
+    "due_reminders": "what waits for a person",
     "approvals_of_tenant": "the newest of each state that is asked for",
     "chained_of_tenant": "all of a tenant's events in the order of their chains, for `placet audit tail --operation`",
     "newest_of_tenant": "only events of the very same instant are sorted",
     "effects_in_flight": "what is in flight",
     "effects_in_flight_after": "what is in flight",
     "effects_of_tenant_after": "only effects that changed at the very same instant are sorted",
+    "waiting_marks": "only questions of the very same instant are sorted",
     "approvals_of_tenant_after": "the next ones of each state that is asked for",
     "events_of_tenant_after": "only events of the very same instant are sorted",
     "longest_unknown": "what is unknown",
     "due_for_probe": "what is unknown",
     "unknown_effects": "what is unknown",
     "stranded": "what is in flight",
+    "runs_in_flight_after": "runs of what is in flight",
+    "runs_with_unknown_after": "runs of what is unknown",
+    "runs_that_wait_after": "runs of what waits for a person",
+    "waiting_of_runs": "what waits in the runs of a page",
+    "effects_of_run": "what one run did",
+    "approvals_of_run": "what one run asked",
+    "runs_after": "only runs of the very same instant are sorted",
+    "runs_of_subject_after": "only runs of the very same instant are sorted",
+    "effect_counts_of_runs": "what the runs of a page did",
 }
 
 _MORE = (
-    "INSERT INTO runs SELECT r.tenant, r.run_id || '-' || n, r.subject, r.policy_version, r.max_steps, r.steps, "
-    "r.opened_at + n, r.stepped_at + n FROM runs r, generate_series(1, 200) n",
+    "INSERT INTO runs SELECT r.tenant, r.run_id || '-' || n, r.subject || n % 20, r.policy_version, r.max_steps, "
+    "r.steps, r.opened_at + n, r.stepped_at + n FROM runs r, generate_series(1, 200) n",
     "INSERT INTO denials SELECT tenant, run_id, 'open_ticket', 1 FROM runs",
     "INSERT INTO voided_tokens SELECT run_id, opened_at FROM runs",
     "CREATE TEMP TABLE spent AS SELECT a.*, n FROM approvals a, generate_series(1, 50) n",
@@ -123,9 +135,9 @@ def plans(filled: Database) -> dict[str, list[dict[str, Any]]]:
 async def _steps(connection: Any, name: str) -> list[dict[str, Any]]:
     """For any values: the sessions of the store keep one plan for all."""
     count = max(map(int, re.findall(r"\$(\d+)", SQL[name])), default=0)
-    await connection.execute(f"PREPARE {name} AS {SQL[name].rstrip().rstrip(';')}")
+    await connection.execute(f'PREPARE "{name}" AS {SQL[name].rstrip().rstrip(";")}')
     values = f"({', '.join(['NULL'] * count)})" if count else ""
-    (row,) = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE {name}{values}")
+    (row,) = await connection.fetch(f'EXPLAIN (FORMAT JSON) EXECUTE "{name}"{values}')
     return list(_each(json.loads(row[0])[0]["Plan"]))
 
 
@@ -190,12 +202,28 @@ def test_a_statement_sorts_no_more_than_it_has_to(plans: dict[str, Any], name: s
         ("effects_of_tenant", "effects_by_change"),
         ("pending_count", "approvals_pending"),
         ("overdue_approvals", "approvals_pending"),
+        ("due_reminders", "approvals_pending"),
         ("approvals_of_tenant", "approvals_by_state"),
         ("newest_of_tenant", "audit_events_by_tenant"),
         ("effects_in_flight_after", "effects_by_state"),
         ("effects_of_tenant_after", "effects_by_change"),
         ("approvals_of_tenant_after", "approvals_by_state"),
+        ("waiting_marks", "approvals_by_state"),
         ("events_of_tenant_after", "audit_events_by_tenant"),
+        ("runs_after", "runs_by_opening"),
+        ("runs_of_subject_after", "runs_by_subject"),
+        ("runs_in_flight_after", "effects_by_state|effects_by_owner"),
+        ("runs_in_flight_after", "runs_pkey"),
+        ("runs_with_unknown_after", "effects_by_state"),
+        ("runs_with_unknown_after", "runs_pkey"),
+        ("runs_that_wait_after", "approvals_by_state"),
+        ("runs_that_wait_after", "runs_pkey"),
+        ("effect_counts_of_runs", "effects_by_run"),
+        ("waiting_of_runs", "one_open_approval_per_question|approvals_by_question"),
+        ("denials_of_runs", "denials_pkey"),
+        ("effects_of_run", "effects_by_run"),
+        ("approvals_of_run", "approvals_by_question"),
+        ("steps_of_run", "step_fingerprints_pkey"),
         ("finished", "effects_finished"),
         ("next_finished_kind", "effects_finished"),
         ("count_finished", "effects_finished"),

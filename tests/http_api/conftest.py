@@ -157,6 +157,24 @@ class Api:
         return [event for event in found if not kinds or event["kind"] in kinds]
 
 
+def asgi_get(path: str, headers: list[tuple[bytes, bytes]], *, raw: bytes | None = None) -> dict[str, Any]:
+    """A request as a server hands it to the application, in whatever spelling."""
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode() if raw is None else raw,
+        "query_string": b"",
+        "headers": headers,
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("placet.test", 80),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+        "state": {},
+    }
+
+
 MakeApi = Callable[..., Awaitable[Api]]
 
 

@@ -45,6 +45,7 @@ async def begun(gate: placet.Gate, desk: Desk) -> dict[str, str]:
         "approval_id": waiting.approval_id,
         "question_id": own.approval_id,
         "effect_id": effect_id_of(unknown.operation_key),
+        "run": f"run-{AGENT.subject}",
     }
 
 

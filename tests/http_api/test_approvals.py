@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from placet.http_api import HttpSettings
-from tests.http_api.conftest import Api, MakeApi
+from placet.testing import FixedSignIn
+from tests.http_api.conftest import Api, MakeApi, asgi_get
 
 
 async def test_a_person_sees_exactly_what_would_run_but_for_what_the_contract_masks(api: Api) -> None:
@@ -268,33 +269,33 @@ async def test_a_person_waits_for_a_change_by_the_tag_that_was_read(api: Api) ->
     assert (answer.status_code, answer.json()["state"]) == (200, "denied")
 
 
+@pytest.mark.parametrize(("address", "who"), [("approvals", "t-mara"), ("proposals", "t-agent")])
+async def test_a_wait_ends_with_its_credential(api: Api, address: str, who: str) -> None:
+    path = f"/v1/{address}/{(await api.asked())['approval_id']}"
+    tag = (await api.get(path, as_=who)).headers["etag"]
+    headers = {"Prefer": "wait=30", "If-None-Match": tag}
+    waiting = asyncio.ensure_future(api.get(path, as_=who, headers=headers))
+    door = api.app.state.door
+    while not door.waiting._inside:
+        await asyncio.sleep(0)
+    door.sign_in = FixedSignIn({})
+
+    assert (await waiting).status_code == 401
+
+
 # ---------------------------------------------------------------- events
 
 
 class Reader:
     """Takes a stream's events from the application itself, one at a time, as a server would."""
 
-    def __init__(self, api: Api, *, who: str = "t-mara", last_id: str = "") -> None:
+    def __init__(self, api: Api, *, who: str = "t-mara", last_id: str = "", path: str = "/v1/approvals/events") -> None:
         self._sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._gone = asyncio.Event()
         self.takes = asyncio.Event()
         self.takes.set()
         headers = [(b"authorization", f"Bearer {who}".encode()), (b"last-event-id", last_id.encode())]
-        path = "/v1/approvals/events"
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "headers": headers,
-            "http_version": "1.1",
-            "scheme": "http",
-            "server": ("placet.test", 80),
-            "client": ("127.0.0.1", 1),
-            "root_path": "",
-            "state": {},
-        }
+        scope = asgi_get(path, headers)
         self._is_asked = False
         self.task = asyncio.ensure_future(api.app(scope, self._receive, self._send))
 

@@ -25,8 +25,8 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "word": (PROPOSER, ("outcomes",)),
     "argument": ("the tool says it back", ("outcomes",)),
     "key": (NAME, ("outcomes", "effects")),
-    "callid": (NAME, ("outcomes", "effects")),
-    "runid": (NAME, ("outcomes", "effects", "approvals")),
+    "callid": (NAME, ("outcomes", "effects", "approvals", "a run")),
+    "runid": (NAME, ("outcomes", "effects", "approvals", "runs", "a run")),
     "requestid": ("the id of the request is the caller's to choose, and what log and answer go by", ("headers", *LOG)),
     "reason": ("a person's words stand beside the decision", ("approvals",)),
     "rejectedwords": ("a handler that raises ToolRejected speaks to the proposer", ("outcomes",)),
@@ -153,6 +153,8 @@ async def strange(story: Story, s: Secrets) -> None:
     await story.ask("problems", "GET", f"/v1/%2f{s('escaped')}")
     await story.ask("problems", "GET", f"/v1/approvals/{s('approvalid')}", who="t-mara")
     await story.ask("problems", "GET", f"/v1/effects/{s('effectid')}")
+    await story.ask("problems", "GET", f"/v1/runs/{s('runname')}")
+    await story.ask("problems", "GET", f"/v1/runs?left_open={s('leftopen')}&whose={s('whose')}", who="t-mara")
     await story.ask("problems", "GET", f"/v1/approvals?state={s('state')}&limit={s('limit')}", who="t-mara")
     await story.ask("problems", "GET", f"/v1/approvals?cursor={s('cursor')}", who="t-mara")
     await story.ask("problems", "GET", f"/v1/tools?{s('queryname')}={s('queryvalue')}&{s('queryname')}=2")
@@ -182,6 +184,10 @@ async def test_every_secret_is_read_exactly_where_it_belongs(
     await strange(story, s)
     await story.ask("effects", "GET", "/v1/effects", who="t-mara")
     await story.ask("approvals", "GET", "/v1/approvals?state=denied", who="t-mara")
+    await story.ask("runs", "GET", "/v1/runs", who="t-mara")
+    for run in (s("runid"), "r1"):
+        shown = await story.ask("a run", "GET", f"/v1/runs/{run}", who="t-mara")
+        assert len(shown.json()["calls"]) > 1
     await story.ask("metrics", "GET", "/metrics", who="t-scraper")
 
     assert story.statuses >= {200, 202, 400, 401, 404, 405, 409, 412, 415, 422, 424, 502}

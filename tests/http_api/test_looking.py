@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 
 from placet.bootstrap.records import check_export
+from placet.engine.principal_views import principal_view
 from placet.errors import StoreUnavailable
 from placet.http_api.outcomes import effect_id_of
+from placet.model.principal import Principal
+from tests.console.test_altered_events import alter
 from tests.http_api.conftest import Api, MakeApi
 
 
@@ -256,9 +260,11 @@ async def test_an_audit_that_holds_is_said_to_hold_and_one_that_was_altered_is_n
 
 
 async def test_one_audit_is_verified_at_a_time(api: Api) -> None:
-    async with api.app.state.door.verifying:
-        answer = await api.post("/v1/audit/verify", as_="t-mara")
+    asked = [asyncio.ensure_future(api.post("/v1/audit/verify", as_="t-mara")) for _ in range(2)]
+    first, answer = await asyncio.gather(*asked)
+    again = await api.post("/v1/audit/verify", as_="t-mara")
 
+    assert (first.status_code, again.status_code) == (200, 200)
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (429, "audit_busy", "1")
 
 
@@ -356,3 +362,45 @@ async def test_requests_are_counted_by_method_address_and_status_alone(api: Api)
 async def test_numbers_of_every_tenant_need_their_scope(api: Api, make_api: MakeApi) -> None:
     for who, status in ((None, 401), ("t-agent", 403), ("t-mara", 403), ("t-scraper", 200)):
         assert (await api.get("/metrics", as_=who)).status_code == status
+
+
+async def test_everybody_is_told_who_it_is_here(api: Api) -> None:
+    mara = (await api.get("/v1/whoami")).json()
+    agent = (await api.get("/v1/whoami", as_="t-agent")).json()
+
+    assert mara == {
+        "subject": "mara",
+        "tenant": "acme",
+        "standing": "person",
+        "roles": ["viewer"],
+        "scopes": ["approvals.decide", "audit.read", "effects.read", "effects.reconcile", "ops.stop"],
+        "environment": "production",
+        "on_behalf_of": [],
+    }
+    assert (agent["subject"], agent["standing"], agent["scopes"]) == ("agent", "agent", ["w"])
+    assert (await api.get("/v1/whoami", as_=None)).status_code == 401
+
+
+def test_whom_somebody_acts_for_is_told_to_its_far_end() -> None:
+    far = Principal.person("uma", tenant="acme")
+    between = Principal.agent("desk", tenant="acme", on_behalf_of=far)
+    acting = Principal.agent("bot", tenant="acme", on_behalf_of=between)
+
+    assert principal_view(acting).on_behalf_of == ("desk", "uma")
+
+
+async def test_an_event_that_was_altered_is_shown_as_unreadable_among_the_others(api: Api, tmp_path: Path) -> None:
+    for number in range(3):
+        await api.propose("note", {"word": "a"}, call_id=f"c{number}")
+    found = []
+    for deep in (16, 17, 700, 985):
+        inner = "[" * (deep - 1) + "1" + "]" * (deep - 1)
+        alter(tmp_path / "placet.db", f'{{"at":"2026-01-01T13:00:00.000000+00:00","tenant":"acme","x":{inner}}}')
+        answer = await api.get("/v1/audit")
+        assert answer.status_code == 200
+        others = [event for event in answer.json()["events"] if event["sequence"] != 2]
+        (altered,) = [event for event in answer.json()["events"] if event["sequence"] == 2]
+        assert len(others) >= 5 and all("kind" in event for event in others)
+        found.append((deep, "x" in altered, altered.get("unreadable", False)))
+
+    assert found == [(16, True, False), (17, False, True), (700, False, True), (985, False, True)]

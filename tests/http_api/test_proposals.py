@@ -238,7 +238,9 @@ async def test_more_may_not_wait_than_there_is_room_for(make_api: MakeApi) -> No
     second = await api.propose("pay", {"amount": 6}, call_id="c2", headers={"Prefer": "wait=30"})
     others = await api.propose("pay", {"amount": 6}, run="r2", headers={"Prefer": "wait=1"}, as_="t-other")
 
-    assert (second.status_code, second.json()["code"], second.headers["retry-after"]) == (429, "too_many_waiting", "1")
+    assert (second.status_code, second.json()["code"], second.headers["retry-after"]) == (202, "approval_required", "1")
+    assert second.headers["location"] == f"/v1/proposals/{second.json()['approval_id']}"
+    assert ("preference-applied" in second.headers, others.headers["preference-applied"]) == (False, "wait=1")
     assert others.status_code == 202
     await api.decide(view)
     assert (await asking).status_code == 200

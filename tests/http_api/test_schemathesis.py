@@ -28,7 +28,7 @@ positive_data_acceptance.expected-statuses = ["2xx", "304", "403", "404", "409",
 [[operations]]
 # A call needs a name, in the body or in a header; and the strict decoder refuses texts and numbers that JSON Schema
 # cannot speak of.
-include-operation-id = ["propose", "proposeTurn", "edit"]
+include-operation-id = ["propose", "proposeTurn", "edit", "draftGrant", "giveGrant"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "403", "404", "409", "412", "422", "424", "429"]
 
 [[operations]]
@@ -42,6 +42,10 @@ parameters = {{ "path.approval_id" = "{question_id}" }}
 [[operations]]
 include-path-regex = "^/v1/effects/\\\\{{"
 parameters = {{ "path.effect_id" = "{effect_id}" }}
+
+[[operations]]
+include-path-regex = "^/v1/runs/\\\\{{"
+parameters = {{ "path.run" = "{run}" }}
 """
 
 
@@ -79,4 +83,4 @@ def test_the_document_says_what_the_api_does(program: Path, served: dict[str, st
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
-    assert "Selected: 23/24" in ran.stdout
+    assert "Selected: 32/33" in ran.stdout

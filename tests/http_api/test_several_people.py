@@ -78,3 +78,28 @@ async def test_what_cannot_be_edited_stays_as_it_is(api: Api) -> None:
     assert wrong.json()["problems"][0]["path"] == "/amount"
     assert "zq" not in wrong.text
     assert (await api.get(f"/v1/approvals/{view['approval_id']}")).json()["state"] == "pending"
+
+
+async def test_the_tag_names_whose_votes_there_are_and_not_how_many(make_api: MakeApi) -> None:
+    api = await make_api(policy=QUORUM)
+    view = await api.asked()
+    path = f"/v1/approvals/{view['approval_id']}"
+    await api.decide(view)
+    of_mara = (await api.get(path)).headers["etag"]
+
+    await api.post(f"{path}/withdraw-vote", as_="t-mara")
+    await api.decide(view, as_="t-omar")
+    seen = await api.get(path, headers={"If-None-Match": of_mara})
+    stale = await api.post(f"{path}/withdraw", as_="t-mara", headers={"If-Match": of_mara})
+
+    assert (seen.status_code, [vote["voter"] for vote in seen.json()["votes"]]) == (200, ["omar"])
+    assert stale.status_code == 412
+
+
+async def test_a_refused_decision_of_an_agent_is_on_record_once(api: Api) -> None:
+    view = await api.asked()
+    before = len(await api.events("decision_refused"))
+
+    assert (await api.decide(view, as_="t-agent")).json()["code"] == "not_a_person"
+
+    assert len(await api.events("decision_refused")) == before + 1

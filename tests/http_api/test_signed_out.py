@@ -44,6 +44,28 @@ async def test_a_credential_that_is_somebody_elses_by_then_runs_nothing(api: Api
     assert api.desk.done == []
 
 
+async def test_a_proposer_whose_credential_ends_waits_no_longer(api: Api) -> None:
+    asking = asyncio.ensure_future(api.propose("pay", {"amount": 5}, headers={"Prefer": "wait=30"}))
+    await waiting_question(api)
+    let_in(api, **{"t-agent": None})
+
+    answer = await asyncio.wait_for(asking, 30)
+    assert (answer.status_code, answer.json()["code"]) == (401, "sign_in_refused")
+    assert answer.json()["may_have_acted"] is False
+
+
+async def test_a_look_that_waits_ends_with_its_credential(api: Api) -> None:
+    question = await api.asked(1, call_id="c1")
+    path = f"/v1/approvals/{question['approval_id']}"
+    tag = (await api.get(path)).headers["etag"]
+    looking = asyncio.ensure_future(api.get(path, headers={"If-None-Match": tag, "Prefer": "wait=30"}))
+    while not api.app.state.door.waiting._inside:
+        await asyncio.sleep(0)
+    let_in(api, **{"t-mara": None})
+
+    assert (await asyncio.wait_for(looking, 30)).status_code == 401
+
+
 async def test_a_stream_ends_with_the_credential_it_was_opened_with(api: Api) -> None:
     await api.asked(1, call_id="c1")
     reader, other = Reader(api), Reader(api, who="t-omar")

@@ -80,6 +80,7 @@ ERRORS = [
     (errors.MisuseError(), 422),
     (errors.InvalidArguments("too_deep"), 422),
     (errors.AuditBroken(), 409),
+    (errors.AuditBusy(), 429),
     (errors.StoreUnavailable(), 503),
     (errors.StoreInDoubt(), 503),
     (errors.KeyMaterialError(), 503),
@@ -96,5 +97,5 @@ def test_every_error_has_its_status_and_is_a_problem(error: errors.PlacetError, 
     assert status_of_error(error) == status == problem["status"] == response.status_code
     assert (problem["code"], problem["type"]) == (error.code, f"urn:placet:problem:{error.code}")
     assert problem["may_have_acted"] is error.may_have_acted
-    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("retry-after" in response.headers) == (status in (429, 503))
     assert ("www-authenticate" in response.headers) == (status == 401)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,21 @@ PROPOSAL = {"run": "r1", "call_id": "c1", "tool": "note", "arguments": {"word": 
 class Wire:
     """Connections to one server."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, server: HttpServer) -> None:
         self._place = (host, port)
+        self._server = server
+
+    def places(self) -> int:
+        """How many connections the server holds."""
+        return len(self.protocols())
+
+    def protocols(self) -> list[Any]:
+        return list(self._server._server.server_state.connections)
+
+    async def until(self, places: int) -> None:
+        async with asyncio.timeout(60):
+            while self.places() != places:
+                await asyncio.sleep(0)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(*self._place)
@@ -62,14 +76,18 @@ def read(answer: bytes) -> tuple[int, dict[str, str], bytes]:
 async def serve(make_api: MakeApi) -> AsyncIterator[Callable[..., Awaitable[Opened]]]:
     async with AsyncExitStack() as opened:
 
-        async def start(*, settings: HttpSettings | None = None, head_seconds: float = 30.0) -> Opened:
+        async def start(
+            *, settings: HttpSettings | None = None, head_seconds: float = 30.0, unread_seconds: float = 30.0
+        ) -> Opened:
             api = await make_api(settings=settings or HttpSettings(poll_seconds=0.02))
             at = listening_socket("127.0.0.1", 0)
             host, port = at.getsockname()
-            server = HttpServer(api.app, at, grace_seconds=1.0, head_seconds=head_seconds)
+            server = HttpServer(
+                api.app, at, grace_seconds=1.0, head_seconds=head_seconds, unread_seconds=unread_seconds
+            )
             await server.start()
             opened.push_async_callback(server.stop)
-            return api, Wire(host, port)
+            return api, Wire(host, port, server)
 
         yield start
 
@@ -240,3 +258,53 @@ async def test_a_body_that_is_said_to_be_encoded_too_is_415(serve: Callable[...,
 
     assert (status, json.loads(body)["code"]) == (415, "media_type_unsupported")
     assert api.desk.done == []
+
+
+# ---------------------------------------------------------------- whoever does not read
+
+
+async def test_whoever_reads_nothing_of_its_answer_holds_no_place(serve: Callable[..., Awaitable[Opened]]) -> None:
+    """More than the sockets of both ends hold, asked for on one connection, and not a byte of it read."""
+    _, wire = await serve(unread_seconds=0.1)
+    _, writer = await wire.connect()
+    await wire.until(1)
+    writer.transport.pause_reading()
+    with suppress(ConnectionError):
+        while wire.places():
+            writer.write(head("GET", "/openapi.json") * 20)
+            await asyncio.wait_for(writer.drain(), 60)
+    await wire.until(0)
+    writer.close()
+
+
+async def test_whoever_has_taken_something_since_the_last_look_is_served_on(
+    serve: Callable[..., Awaitable[Opened]],
+) -> None:
+    _, wire = await serve(unread_seconds=3_600.0)
+    _, writer = await wire.connect()
+    await wire.until(1)
+    writer.transport.pause_reading()
+    (protocol,) = wire.protocols()
+    while not protocol.flow.write_paused:
+        writer.write(head("GET", "/openapi.json") * 20)
+        await asyncio.sleep(0)
+    left = protocol.transport.get_write_buffer_size()
+    protocol._look_now(left + 1)
+    assert not protocol.transport.is_closing()
+    protocol._look_now(left)
+    await wire.until(0)
+    writer.close()
+
+
+async def test_whoever_reads_slowly_is_served_to_the_end(serve: Callable[..., Awaitable[Opened]]) -> None:
+    _, wire = await serve(unread_seconds=30.0)
+    request = head("GET", "/openapi.json")
+    whole = await wire.says(head("GET", "/openapi.json", "Connection: close"))
+    reader, writer = await wire.connect()
+    writer.write(request * 9 + head("GET", "/openapi.json", "Connection: close"))
+    taken = 0
+    while piece := await asyncio.wait_for(reader.read(1_000), 60):
+        taken += len(piece)
+    writer.close()
+
+    assert taken >= 9 * len(whole)

@@ -11,6 +11,7 @@ from placet.adapters.stores.chain import ChainLinker
 from placet.bootstrap.opening import Opening
 from placet.engine import announcing
 from placet.engine.announcing import Announcer
+from placet.engine.chronicle import Chronicle
 from placet.model.destinations import Announcements, Destination, SecretPlace, SecretRef, SlackWay
 from placet.model.notices import DeliveryState, Notice
 from placet.ports.notifier import Delivered, Gone, Sent
@@ -60,6 +61,7 @@ def announcer(opening: Opening, mailbox: Mailbox, *, lease_seconds: float = LEAS
     return Announcer(
         store=opening.running.store,
         linker=ChainLinker(opening.running.keys),
+        chronicle=Chronicle(keys=opening.running.keys, clock=opening.running.clock),
         ids=SeededIds(int.from_bytes(os.urandom(4), "big")),
         meter=RecordingMeter(),
         announcements=Announcements(destinations=(DESTINATION,)),

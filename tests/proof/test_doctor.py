@@ -27,7 +27,10 @@ from placet.engine.gate import Gate
 from placet.errors import ConfigurationError
 from placet.model.admission import Admission
 from placet.model.destinations import Announcements, Destination, SecretPlace, SecretRef, WebhookWay
+from placet.model.issuer_sign_in import ConsoleClient
 from placet.model.issuers import Issuer, Network
+from placet.model.principal import Standing
+from placet.model.serving import Certificate, Listening, Place
 from placet.proof.doctor import Deployment, Depth, Level, Report, Saying, checks_of, diagnose
 from placet.proof.doctor.checks import StoreKind
 from placet.proof.doctor.files import file_system_saying, library_saying, space_saying
@@ -42,6 +45,12 @@ A_DESTINATION = Destination(
     way=WebhookWay(url="https://hook.test/", secrets=(SecretRef(place=SecretPlace.FILE, name="/nowhere/hook"),)),
 )
 AN_ISSUER = Issuer(issuer="https://id.test", audience="placet", tenant="acme")
+A_CLIENT = ConsoleClient(
+    issuer=replace(AN_ISSUER, standing=Standing.PERSON, person_if={"amr": frozenset({"mfa"})}),
+    name="staff",
+    client_id="console",
+    client_secret=SecretRef(place=SecretPlace.ENVIRONMENT, name="PLACET_NO_SUCH_NAME"),
+)
 MARA = placet.Principal.person("mara", tenant="acme", scopes=("approvals.decide", "effects.reconcile", "effects.read"))
 
 
@@ -483,6 +492,32 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     "an issuer is for development": (
         "doors", Level.WARN,
         deployed(admission=Admission(issuers=(replace(AN_ISSUER, network=Network.LOOPBACK),))), "loopback",
+    ),
+    "what the console shows an issuer is not there": (
+        "console", Level.FAIL,
+        deployed(
+            admission=Admission(clients=(A_CLIENT,), issuers=(A_CLIENT.issuer,), public_url="https://desk.test")
+        ),
+        "PLACET_NO_SUCH_NAME",
+    ),
+    "nobody has a way into the console": (
+        "console", Level.WARN, deployed(listening=Listening()), "[sign_in.issuers.console]",
+    ),
+    "a certificate cannot be read": (
+        "listening", Level.FAIL,
+        deployed(listening=Listening(certificate=Certificate(chain=Path("nowhere.pem"), key=Path("nowhere.key")))),
+        "certificate",
+    ),
+    "others can read a certificate's key": (
+        "listening", Level.WARN,
+        deployed(listening=Listening(certificate=Certificate(chain=Path(__file__), key=Path(__file__)))), "chmod 600",
+    ),
+    "metrics are for everybody": (
+        "listening", Level.WARN, deployed(listening=Listening(metrics_at=Place(host="0.0.0.0", port=9464))),
+        "a scope",
+    ),
+    "plain HTTP is for everybody": (
+        "listening", Level.WARN, deployed(listening=Listening(host="0.0.0.0")), "trusted_proxies",
     ),
     "a secret of a destination is missing": (
         "announcements", Level.FAIL, deployed(announcements=Announcements(destinations=(A_DESTINATION,))),

@@ -107,7 +107,7 @@ def ward(sound_cluster: Cluster, past: tuple[str, Path], tmp_path: Path) -> Iter
     # REASSIGN in the copy, so that every database has a role of its own whose limits a test may set
     admin.execute(f"REASSIGN OWNED BY past TO {role}", "ALTER DATABASE past OWNER TO past", database=name)
     tables = ("runs", "step_fingerprints", "denials", "effects", "approvals", "audit_events")
-    for table in (*tables, "approval_votes", "approval_edits"):
+    for table in (*tables, "approval_votes", "approval_edits", "grants", "reminders"):
         admin.execute(f"ALTER POLICY writing ON placet.{table} TO {role}", database=name)
     url = admin.database_url(name).replace("postgres@", f"{role}@")
     key = Path(shutil.copy2(past[1], tmp_path / "store.key"))
@@ -346,8 +346,8 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     ),
     "the store is older": (
         "store_schema", Level.WARN, sql(
-            "UPDATE placet.placet_meta SET value = '5' WHERE name = 'schema_version'",
-            "DROP TABLE placet.deliveries, placet.announced, placet.destinations"), "Back up",
+            "UPDATE placet.placet_meta SET value = '8' WHERE name = 'schema_version'",
+            "DROP INDEX placet.effects_by_run, placet.runs_by_subject"), "Back up",
     ),
     "a trigger is gone": (
         "store_schema", Level.FAIL, sql("DROP TRIGGER effects_move_legally ON placet.effects"), "backup",

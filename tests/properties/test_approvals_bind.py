@@ -25,11 +25,12 @@ from placet.model.approval import Answer, Question
 from placet.model.call import Call
 from placet.model.contract import Contract, KeyTemplate, Repair
 from placet.model.outcome import AwaitingApproval, Outcome, Succeeded
+from placet.model.reminders import Reminders
 from placet.ports.keys import KeyPurpose
 from placet.rules import approvals as rules
 from placet.rules.approvals import Misfit
 from tests.kill_points.actors import AGENT, Place, approve, open_gate, proposal
-from tests.rules.test_approvals import ASK, EDITED, LEAVE, NOW, TERMS, answer, approval, question, tool_call
+from tests.rules.test_approvals import ASK, EDITED, LEAVE, NOW, REMINDERS, TERMS, answer, approval, question, tool_call
 
 pytestmark = pytest.mark.req("B043", "B044", "H020")
 RING = KeyRing.ephemeral()
@@ -39,7 +40,7 @@ FEWER = settings(max_examples=settings.default.max_examples // 5)
 COMPARED = frozenset(
     {
         *("tenant", "environment", "subject", "on_behalf_of", "run_id", "tool", "contract_digest", "argument_digest"),
-        *("resource", "purpose", "policy_version", "requirement", "terms"),
+        *("resource", "purpose", "policy_version", "requirement", "terms", "reminders"),
     }
 )
 """Fields of a question that a call has too, and that must be the call's own."""
@@ -60,7 +61,7 @@ NAMED_BY_THE_ROW = frozenset(
 )
 
 
-COMPOUND = {"terms": TERMS, "edited": EDITED, "leave": LEAVE}
+COMPOUND = {"terms": TERMS, "edited": EDITED, "leave": LEAVE, "reminders": REMINDERS}
 """What may stand where nothing stands; where it does, any of its own fields is changed."""
 
 
@@ -95,6 +96,15 @@ def other(value: Any, data: st.DataObject, *, name: str = "") -> Any:
                     [(*value, "x"), value[:-1], (*value, *value, "y"), (*(f"{each}x" for each in value), "z")]
                 ).filter(lambda changed: changed != value)
             )
+        case Reminders():
+            changes: list[dict[str, Any]] = [
+                {"remind_after_seconds": (61.0,)},
+                {"remind_after_seconds": (60.0, 61.0)},
+                {"escalate_after_seconds": 90.0},
+                {"escalate_after_seconds": 90.0, "widens": True},
+                {"escalate_after_seconds": 90.0, "escalate_to": ("role:admin",)},
+            ]
+            return dataclasses.replace(value, **draw(st.sampled_from(changes)))
         case None if name in COMPOUND:
             return COMPOUND[name]
         case None:

@@ -53,6 +53,8 @@ def test_these_kinds_of_events_are_announced_and_no_others() -> None:
 
     assert found == {
         "approval_asked": "approval.asked",
+        "approval_reminded": "approval.reminded",
+        "approval_escalated": "approval.escalated",
         "approval_approved": "approval.approved",
         "approval_denied": "approval.denied",
         "approval_expired": "approval.expired",
@@ -64,6 +66,7 @@ def test_these_kinds_of_events_are_announced_and_no_others() -> None:
         "approval_suspect": "alarm.approval_suspect",
         "record_altered": "alarm.record_altered",
         "credential_suspect": "alarm.credential_suspect",
+        "grant_suspect": "alarm.grant_suspect",
     }
     assert set(found.values()) | {"effect.unknown"} == {kind.value for kind in CONFIGURED_KINDS}
 
@@ -164,6 +167,8 @@ def test_every_kind_has_a_title_and_says_what_it_means() -> None:
     titles = {kind.value: title_of(a_notice(kind)) for kind in NoticeKind}
     assert titles == {
         "approval.asked": "Approval asked: refund",
+        "approval.reminded": "Still waiting: refund",
+        "approval.escalated": "Escalated: refund",
         "approval.approved": "Approved: refund",
         "approval.denied": "Denied: refund",
         "approval.expired": "Approval expired: refund",
@@ -176,6 +181,7 @@ def test_every_kind_has_a_title_and_says_what_it_means() -> None:
         "alarm.approval_suspect": "ALARM: an approval was altered",
         "alarm.record_altered": "ALARM: a record was altered",
         "alarm.credential_suspect": "ALARM: a credential was altered",
+        "alarm.grant_suspect": "ALARM: a standing grant was altered",
         "test": "Test message",
     }
     assert len({says(a_notice(kind)) for kind in NoticeKind}) == len(NoticeKind)

@@ -28,6 +28,7 @@ from placet.model.approval import (
 )
 from placet.model.call import Call
 from placet.model.decision import Terms
+from placet.model.reminders import Reminders
 from placet.rules import approvals as rules
 from placet.rules.approvals import Misfit
 
@@ -98,6 +99,9 @@ def approval(q: Question | None = None, a: Answer | None = None, **changes: Any)
     return dataclasses.replace(row, **changes)
 
 
+REMINDERS = Reminders(remind_after_seconds=(60.0,))
+
+
 def different(value: Any) -> Any:
     match value:
         case RequirementKind():
@@ -127,7 +131,7 @@ def different(value: Any) -> Any:
 @pytest.mark.req("B043", "B044", "H020")
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Question)])
 def test_every_field_of_the_question_is_in_every_signature(name: str) -> None:
-    value = {"terms": TERMS, "edited": EDITED}.get(name) or different(getattr(question(), name))
+    value = {"terms": TERMS, "edited": EDITED, "reminders": REMINDERS}.get(name) or different(getattr(question(), name))
     changed = dataclasses.replace(question(), **{name: value})
 
     assert rules.question_form(changed) != rules.question_form(question())

@@ -15,10 +15,10 @@ from placet import Approvers, AskRule, AskRules, EffectClass, Matrix, Principal,
 from placet.errors import MisuseError
 from placet.model.approval import Question
 from placet.model.contract import Contract
-from placet.model.decision import Entitled, NotEntitled, Terms
+from placet.model.decision import Entitled, GrantTerms, NotEntitled, Terms
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Role
-from placet.rules.asking import ANYBODY, LONGEST_SECONDS, MOST_RULES, entitlement
+from placet.rules.asking import ANYBODY, LONGEST_SECONDS, MOST_RULES, AskReminders, entitlement
 from placet.testing.conformance import a_question
 
 
@@ -245,15 +245,83 @@ OTHERWISE: dict[str, Any] = {
     "reason_to_deny": True,
     "may_edit": False,
     "approvers": Approvers(roles=frozenset({Role.ADMIN})),
+    "reminders": AskReminders(remind_after_seconds=(60.0,)),
 }
 
 
 @pytest.mark.req("H014")
-@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(AskRule) if f.init and f.name != "needs"])
+@pytest.mark.parametrize(
+    "name", [f.name for f in dataclasses.fields(AskRule) if f.init and f.name not in ("needs", "grants")]
+)
 def test_whatever_changes_in_a_rule_changes_the_version_of_the_policy(name: str) -> None:
     changed = dataclasses.replace(RULE, **{name: OTHERWISE[name]})
 
     assert Matrix(asks=AskRules(rules=(changed,))).version != Matrix(asks=AskRules(rules=(RULE,))).version
+
+
+def test_all_that_a_rule_or_a_file_says_of_waiting_changes_the_version() -> None:
+    """A rule, and a file, that says nothing of it is spelled as before there was any."""
+    admins, cleo = Approvers(roles=frozenset({Role.ADMIN})), Approvers(subjects=frozenset({"cleo"}))
+    escalating: dict[str, Any] = {"escalate_after_seconds": 60.0, "escalate_to": admins}
+    said = [
+        None,
+        AskReminders(remind_after_seconds=(60.0,)),
+        AskReminders(remind_after_seconds=(60.0, 61.0)),
+        AskReminders(**escalating),
+        AskReminders(**{**escalating, "escalate_to": cleo}),
+        AskReminders(**{**escalating, "escalate_after_seconds": 61.0}),
+        AskReminders(**escalating, widens=True),
+    ]
+    of_a_rule = [AskRules(rules=(AskRule(name="r", reminders=each),)) for each in said]
+    of_the_file = [AskRules(rules=(AskRule(name="r"),), reminders=each) for each in said[:-1]]
+    versions = {Matrix(asks=each).version for each in (*of_a_rule, *of_the_file)}
+    assert len(versions) == len(of_a_rule) + len(of_the_file) - 1, "the one that says nothing is in both"
+    assert of_a_rule[0].digest == "7df225e360a5b96a7ebc5d588b3357dd5b62ba6759cbdf216ece743443742b43"
+
+
+def test_only_a_rule_widens_who_may_decide_and_no_confirmation_is_widened() -> None:
+    widening = AskReminders(
+        escalate_after_seconds=60.0, escalate_to=Approvers(roles=frozenset({Role.ADMIN})), widens=True
+    )
+    with pytest.raises(MisuseError):
+        AskRules(rules=(), reminders=widening)
+    with pytest.raises(MisuseError):
+        AskRule(name="r", needs=RequirementKind.CONFIRM, reminders=widening)
+    with pytest.raises(MisuseError):
+        AskReminders(escalate_after_seconds=60.0, widens=True)
+    with pytest.raises(MisuseError):
+        AskReminders(remind_after_seconds=(60.0,), escalate_to="everybody")  # type: ignore[arg-type]
+
+
+def test_whether_grants_may_be_given_and_the_most_of_one_change_the_version() -> None:
+    """A rule without them is spelled as before there were any."""
+    terms = [None, GrantTerms(max_uses=5, max_seconds=60.0)]
+    terms += [GrantTerms(max_uses=6, max_seconds=60.0), GrantTerms(max_uses=5, max_seconds=61.0)]
+    asks = [AskRules(rules=(AskRule(name="r", grants=each),)) for each in terms]
+    assert len({Matrix(asks=each).version for each in asks}) == 4
+    assert asks[0].digest == "7df225e360a5b96a7ebc5d588b3357dd5b62ba6759cbdf216ece743443742b43"
+
+
+def test_grants_are_for_reviews_alone() -> None:
+    terms = GrantTerms(max_uses=5, max_seconds=60.0)
+    for changes in ({"needs": RequirementKind.CONFIRM}, {"needs": RequirementKind.QUORUM, "votes": 2}):
+        with pytest.raises(MisuseError):
+            AskRule(name="r", grants=terms, **changes)  # type: ignore[arg-type]
+    with pytest.raises(MisuseError):
+        Requirement(grants=terms)
+    for uses, seconds in ((0, 1.0), (1_001, 1.0), (True, 1.0), (1, 0.0), (1, 31 * 86_400.0 + 1)):
+        with pytest.raises(MisuseError):
+            GrantTerms(max_uses=uses, max_seconds=seconds)
+
+
+async def test_the_matrix_says_what_may_be_granted_of_which_tool_in_which_tenant() -> None:
+    terms = GrantTerms(max_uses=5, max_seconds=60.0)
+    rule = AskRule(name="r", tools=frozenset({"pay"}), tenants=frozenset({"acme"}), grants=terms)
+    matrix = Matrix(asks=AskRules(rules=(rule,)))
+    assert await matrix.grantable(contract("pay"), "acme") == rule.requirement
+    assert await matrix.grantable(contract("pay"), "globex") is None
+    assert await matrix.grantable(contract("send"), "acme") is None
+    assert await Matrix().grantable(contract("pay"), "acme") is None
 
 
 def test_the_kind_of_approval_and_each_part_of_approvers_change_the_version() -> None:

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.model.audit import AuditEvent, AuditOutcome, EventKind, Summary
-from placet.rules.audit import event_body, event_of
+from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, EventKind, Summary
+from placet.model.identifiers import WriterId
+from placet.rules.audit import event_body, event_of, shown_body_of
 from tests.rules.audit_samples import AT, FULL, event
 
 COUNTS = (
@@ -206,3 +207,12 @@ def test_the_byte_form_is_the_plain_json_of_the_same_members(values: dict[str, A
     made = AuditEvent(**values)
 
     assert event_body(made) == reference_body(made)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"y":', "}")])
+def test_what_is_nested_as_no_event_of_ours_is_not_shown(opening: str, closing: str) -> None:
+    def shown(deep: int) -> dict[str, Any]:
+        body = f'{{"x":{opening * (deep - 1)}1{closing * (deep - 1)}}}'
+        return shown_body_of(ChainedEvent(writer=WriterId("w"), sequence=3, body=body.encode(), link="", key_id=""))
+
+    assert [bool(shown(deep)) for deep in (1, 2, 16, 17, 985, 100_000)] == [True, True, True, False, False, False]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet import Approvers, AskRule, AskRules, EffectClass, RequirementKind, Risk
+from placet import Approvers, AskReminders, AskRule, AskRules, EffectClass, GrantTerms, RequirementKind, Risk
 from placet.model.principal import Role
 from placet.rules.policy_files import Mistake, read, span_seconds, unknown_tools
 
@@ -25,16 +25,25 @@ decide_within = "4h"
 usable_for = "10m"
 reason_for = ["approve", "deny"]
 may_edit = false
+remind_after = ["1h", "90m"]
+escalate_after = "3h"
+escalate_to = { roles = ["admin"], subjects = ["cleo"], may_decide = true }
 
 [[ask]]
 name = "deploys"
 tools = ["deploy"]
 needs = "confirm"
 may_edit = true
+remind_after = "5m"
 
 [[ask]]
 needs = "review"
 name = "the-rest"
+grants = { uses = 20, usable_for = "8h" }
+
+[reminders]
+remind_after = "4h"
+escalate_after = "8h"
 """
 
 
@@ -59,11 +68,26 @@ def test_a_file_says_its_rules_in_their_order() -> None:
                 reason_to_approve=True,
                 reason_to_deny=True,
                 may_edit=False,
+                reminders=AskReminders(
+                    remind_after_seconds=(3_600.0, 5_400.0),
+                    escalate_after_seconds=10_800.0,
+                    escalate_to=Approvers(roles=frozenset({Role.ADMIN}), subjects=frozenset({"cleo"})),
+                    widens=True,
+                ),
             ),
-            AskRule(name="deploys", tools=frozenset({"deploy"}), needs=RequirementKind.CONFIRM),
-            AskRule(name="the-rest"),
-        )
+            AskRule(
+                name="deploys",
+                tools=frozenset({"deploy"}),
+                needs=RequirementKind.CONFIRM,
+                reminders=AskReminders(remind_after_seconds=(300.0,)),
+            ),
+            AskRule(name="the-rest", reminders=DEFAULT, grants=GrantTerms(max_uses=20, max_seconds=28_800.0)),
+        ),
+        reminders=DEFAULT,
     )
+
+
+DEFAULT = AskReminders(remind_after_seconds=(14_400.0,), escalate_after_seconds=28_800.0)
 
 
 def test_what_is_no_rule_of_its_own_changes_nothing() -> None:
@@ -86,7 +110,7 @@ MISTAKES: dict[str, tuple[str, list[tuple[int | None, str, str]]]] = {
         RULE + "[[aks]]\n", [(4, "an unknown member 'aks' at the top level", "Did you mean 'ask'?")]
     ),
     "an unknown member at the top": (
-        "version = 1\n" + RULE, [(1, "an unknown member 'version' at the top level", "Known: ask.")]
+        "version = 1\n" + RULE, [(1, "an unknown member 'version' at the top level", "Known: ask, reminders.")]
     ),
     "an ask that is no list": ('ask = "everything"\n', [(None, "'ask' is no list of rules", "Each rule begins")]),
     "one table and no list": ('[ask]\nname = "r"\n', [(None, "'ask' is no list of rules", "Each rule begins")]),
@@ -193,6 +217,93 @@ MISTAKES: dict[str, tuple[str, list[tuple[int | None, str, str]]]] = {
          (5, "'risks' has a member that there is not", "Known: low"),
          (4, "a quorum needs its number of votes", "votes is from 2 to 16."),
          (11, "'usable_for' is no span of time", "Like")],
+    ),
+    "spans that do not rise": (
+        RULE + 'remind_after = ["2h", "1h"]\nescalate_after = "soon"\n',
+        [(4, "'remind_after' is no rising list of spans of time", "The shortest comes first."),
+         (5, "'escalate_after' is no span of time", "Like")],
+    ),
+    "the same span twice, none, and what is none": (
+        RULE + 'remind_after = ["1h", "60m"]\n'
+        + RULE.replace('"r"', '"s"') + "remind_after = []\n" + RULE.replace('"r"', '"t"') + "remind_after = 5\n",
+        [(4, "'remind_after' is no rising list of spans of time", "at most 366 days"),
+         (8, "'remind_after' is no rising list of spans of time", "at most 366 days"),
+         (12, "'remind_after' is no rising list of spans of time", "at most 366 days"),],
+    ),
+    "nine reminders": (
+        RULE + f"remind_after = {[f'{n}m' for n in range(1, 10)]}\n",
+        [(4, "'remind_after' has 9 spans", "There may be 8.")],
+    ),
+    "whom, and never when": (
+        RULE + 'escalate_to = { roles = ["admin"] }\n',
+        [(4, "nothing says when it is escalated", "escalate_after =")],
+    ),
+    "an escalation to nobody, and to what is not known": (
+        RULE + 'escalate_after = "1h"\nescalate_to = { may_decide = 1, group = ["x"] }\n',
+        [(5, "'may_decide' is neither true nor false", "may_decide = true"),
+         (5, "an unknown member 'group' at escalate_to", "Known: roles"),
+         (5, "'escalate_to' names nobody", "Leave escalate_to out")],
+    ),
+    "an escalation that is no table": (
+        RULE + 'escalate_after = "1h"\nescalate_to = "mara"\n',
+        [(5, "'escalate_to' is no table", "escalate_to = { roles")],
+    ),
+    "what comes too late": (
+        RULE + 'decide_within = "1h"\nremind_after = ["5m", "60m"]\nescalate_after = "2h"\n',
+        [(5, "the question is over before it reminds", "before decide_within"),
+         (6, "the question is over before it is escalated", "before decide_within")],
+    ),
+    "an escalation that widens what is open": (
+        RULE + 'escalate_after = "1h"\nescalate_to = { roles = ["admin"], may_decide = true }\n',
+        [(5, "all who are entitled may decide anyway", "or say approvers.")],
+    ),
+    "an escalation that widens a confirmation": (
+        RULE.replace("review", "confirm")
+        + 'escalate_after = "1h"\nescalate_to = { roles = ["admin"], may_decide = true }\n',
+        [(5, "only the requesting user confirms, however long it waits", "Leave may_decide out")],
+    ),
+    "a default that widens": (
+        "\n[reminders]\nescalate_after = \"1h\"\nescalate_to = { roles = [\"admin\"], may_decide = true }\n" + RULE,
+        [(4, "only a rule widens who may decide", "[[ask]]")],
+    ),
+    "a default that says nothing, or too much": (
+        "[reminders]\nremind = \"1h\"\n",
+        [(2, "an unknown member 'remind' at reminders", "Did you mean 'remind_after'?"),],
+    ),
+    "an empty default": ("[reminders]\n", [(1, "'reminders' say nothing", "or leave them out.")]),
+    "a default that is no table": ("reminders = 5\n", [(1, "'reminders' is no table", "begins with [reminders]")]),
+    "grants that are no table": (RULE + "grants = true\n", [(4, "'grants' is no table", "grants = { uses = 20")]),
+    "grants that say too little": (
+        RULE + "grants = { use = 5 }\n",
+        [(4, "an unknown member 'use' at grants", "Did you mean 'uses'?"),
+         (4, "'grants' says how often one may be used", "uses is from 1 to 1,000."),
+         (4, "'grants' says how long one may be good for", "at most 31 days")],
+    ),
+    "grants of too much": (
+        RULE + 'grants = { uses = 1001, usable_for = "32d" }\n',
+        [(4, "'grants' says how often one may be used", "uses is from 1 to 1,000."),
+         (4, "'grants' says how long one may be good for", "at most 31 days")],
+    ),
+    "grants of a truth and a number": (
+        RULE + "grants = { uses = true, usable_for = 60 }\n",
+        [(4, "'grants' says how often one may be used", "uses is from"),
+         (4, "'grants' says how long one may be good for", "like")],
+    ),
+    "grants in place of several votes": (
+        QUORUM + 'grants = { uses = 5, usable_for = "1h" }\n',
+        [(5, "a standing grant takes the place of a review only", "Leave grants out")],
+    ),
+    "grants in place of a confirmation": (
+        RULE.replace("review", "confirm") + 'grants = { uses = 5, usable_for = "1h" }\n',
+        [(4, "a standing grant takes the place of a review only", "Leave grants out")],
+    ),
+    "grants for high risk": (
+        RULE + 'risks = ["high", "critical"]\ngrants = { uses = 5, usable_for = "1h" }\n',
+        [(5, "no standing grant reaches a high or critical risk", "Leave grants out")],
+    ),
+    "grants for what cannot be undone": (
+        RULE + 'effects = ["irreversible"]\ngrants = { uses = 5, usable_for = "1h" }\n',
+        [(5, "no standing grant reaches an irreversible act", "Leave grants out")],
     ),
     "rules in one line": (
         'ask = [{name = "r", needs = "review", votes = 2}]\n',

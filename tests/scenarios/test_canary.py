@@ -63,8 +63,8 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "proberesult": (PROPOSER, ("outcomes",)),
     "rejectedwords": ("a handler that raises ToolRejected speaks to the proposer", ("outcomes",)),
     "membername": ("a problem names its place, and the proposer wrote the name", ("outcomes", "errors")),
-    "callid": (CLEAR_ID, ("outcomes", *IN_AUDIT, "ledger", "store files")),
-    "runid": (CLEAR_ID, (*IN_AUDIT, "ledger", "store files")),
+    "callid": (CLEAR_ID, ("outcomes", *IN_AUDIT, "ledger", "runs", "store files")),
+    "runid": (CLEAR_ID, (*IN_AUDIT, "ledger", "runs", "store files")),
     "requestid": (CLEAR_ID, (*IN_AUDIT, "store files")),
     "opkey": (KEY, ("outcomes", "ledger", "store files")),
     "callerkey": (KEY, ("outcomes", "ledger", "store files")),
@@ -75,7 +75,10 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "approverreason": (REMARK, ("desk", "store files")),
     "denyreason": ("the proposer is told why, as data", ("outcomes", "desk", "store files")),
     "stopreason": ("whoever may lift a stop is told why; it is sealed everywhere else", ("switch",)),
-    "evidence": ("a code for the kind of evidence, on record", (*IN_AUDIT, *ANNOUNCED, "ledger", "store files")),
+    "evidence": (
+        "a code for the kind of evidence, on record",
+        (*IN_AUDIT, *ANNOUNCED, "ledger", "runs", "store files"),
+    ),
     "reference": ("the remote's own name of the effect", ("ledger", "store files")),
     "policyreason": (LABEL, (*IN_AUDIT, *ANNOUNCED, "explained", "store files")),
     "sinkname": (LABEL, ("metrics",)),
@@ -322,6 +325,9 @@ async def reconciling(story: Story, clock: FakeClock, trouble: dict[str, Any]) -
     )
     story.outputs.hear("ledger", await reconciler.effects(by=MARA))
     story.outputs.hear("ledger", await reconciler.waiting(by=MARA))
+    story.outputs.hear("runs", await story.gate.runs.page(by=MARA))
+    for run in (s("runid"), "r1"):
+        story.outputs.hear("runs", await story.gate.runs.show(run, by=MARA, limit=1_000))
 
 
 async def stopping(story: Story) -> None:
@@ -373,6 +379,7 @@ def announcing(gate: placet.Gate, outputs: Outputs) -> Announcer:
     return Announcer(
         store=gate.store,
         linker=gate._linker,
+        chronicle=gate._chronicle,
         ids=SeededIds(1),
         meter=RecordingMeter(),
         announcements=Announcements(destinations=(destination,), console_url="https://ops.example.com/console"),

@@ -68,8 +68,8 @@ TOOLS = [keyed, asked, probed, failing, rejected]
 OWN_INPUT = "said back to the person who just said it"
 
 BELONGS = {
-    "argument": (SHOWN, ("approvals show", "approvals approve")),
-    "shown": (SHOWN, ("approvals show", "approvals deny")),
+    "argument": (SHOWN, ("approvals list", "approvals show", "approvals approve")),
+    "shown": (SHOWN, ("approvals list", "approvals show", "approvals deny")),
     "result": (PROPOSER, ("call",)),
     "probed": (PROPOSER, ("call",)),
     "rejected": ("a handler that raises ToolRejected speaks to the proposer", ("call",)),

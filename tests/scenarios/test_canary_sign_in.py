@@ -6,24 +6,30 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
+from placet.adapters.identity.issuer_sign_in import CodeFlow
 from placet.bootstrap.records import audit_export
 from placet.bootstrap.sign_in import FrontDoors, doors_of
 from placet.bootstrap.stores import open_existing_store
 from placet.errors import PlacetError
 from placet.model.admission import Admission
 from placet.model.credentials import CredentialKind
+from placet.model.destinations import SecretPlace, SecretRef
+from placet.model.issuer_sign_in import ConsoleClient
 from placet.model.issuers import Issuer, Network
-from placet.model.principal import Principal
+from placet.model.principal import Principal, Standing
 from placet.model.rates import RateLimits
 from placet.testing import FakeClock
 from tests.adapters.identity.issuer import LocalIssuer, reply
+from tests.adapters.identity.provider import CLIENT, LocalProvider
 from tests.scenarios.canary import LogEars, Outputs, Secrets
 from tests.scenarios.test_canary import assert_exactly
 
@@ -112,6 +118,52 @@ class Story:
         await self.tried(sessions.session_of(other.cookie))
         await self.tried(sessions.session_of(self.secrets("nocookie")))
 
+    async def ways(self, provider: LocalProvider) -> None:
+        """Through an issuer's pages, rightly and wrongly."""
+        s, flow = self.secrets, self.doors.issuers
+        assert flow is not None
+        provider.person |= {"email": s.text("idemail"), "auth_time": 1}
+
+        async def tried(*, kept: str | None = None, **words: str) -> None:
+            begun = await flow.begin("staff", wanted=f"/console/?q={s('wanted')}")
+            self.outputs.hear("answers", repr(begun))
+            back = dict(parse_qsl(urlsplit(provider.authorized(begun.address)).query))
+            asked = provider.codes[back["code"]]
+            count = len(provider.forms)
+            for name in ("state", "nonce", "code_challenge"):
+                self.note(f"{name}{count}", asked[name])
+            self.note(f"kept{count}", begun.kept)
+            await self.tried(self._shown(flow, back | words, begun.kept if kept is None else kept))
+
+        await tried()
+        self.note("verifier", provider.forms[-1]["code_verifier"])
+        for words in (
+            {"error": s("error"), "error_description": s("description"), "error_uri": s("uri")},
+            {"state": s("otherstate")},
+            {"iss": f"https://{s('otheriss')}.test"},
+            {"code": s("othercode")},
+        ):
+            await tried(**words)
+        await tried(kept=s("otherkept"))
+        for answer in (
+            (400, {"error": s("tokenerror"), "error_description": s("tokenwords")}),
+            (200, {"token_type": "Bearer", "access_token": s("accesstoken"), "id_token": s("idtoken")}),
+            (500, s("tokenpage").encode()),
+        ):
+            provider.token_answer = lambda given, answer=answer: answer  # type: ignore[misc]
+            await tried()
+        provider.token_answer = lambda given: (
+            200,
+            given | {"access_token": s("access"), "refresh_token": s("refresh")},
+        )
+        provider.person |= {"nonce": s("othernonce")}
+        await tried()
+
+    async def _shown(self, flow: CodeFlow, words: dict[str, str], kept: str) -> object:
+        shown = await flow.finish("staff", words.items(), kept=kept)
+        await self.doors.sessions.open(shown.principal, through=shown.through)
+        return shown.principal
+
 
 @pytest.fixture
 def outputs() -> Iterator[Outputs]:
@@ -127,6 +179,15 @@ def local() -> Iterator[LocalIssuer]:
     issuer.close()
 
 
+@pytest.fixture
+def provider() -> Iterator[LocalProvider]:
+    clock = FakeClock()
+    found = LocalProvider(lambda: clock.now().timestamp())
+    found.clients[CLIENT].addresses.append("https://desk.test/console/sign-in/back/staff")
+    yield found
+    found.close()
+
+
 def closed_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -136,7 +197,11 @@ def closed_port() -> int:
 @pytest.mark.req("B121", "B176", "B202")
 @pytest.mark.case("M02")
 async def test_nothing_that_is_shown_at_the_doors_can_be_read_anywhere(
-    tmp_path: Path, outputs: Outputs, local: LocalIssuer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    outputs: Outputs,
+    local: LocalIssuer,
+    provider: LocalProvider,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     logging.getLogger().setLevel(logging.DEBUG)
     secrets, clock, registry = Secrets(), FakeClock(), CollectorRegistry()
@@ -146,13 +211,29 @@ async def test_nothing_that_is_shown_at_the_doors_can_be_read_anywhere(
         tools=[look], store=tmp_path / "placet.db", clock=clock, recovery="manual", metrics=registry,
         sinks=(placet.LogSink(),),
     )  # fmt: skip
-    admission = Admission(issuers=(issuer,), rates=RateLimits(shared_at=shared))
+    provider.clients[CLIENT].secret = secrets("clientsecret")
+    (tmp_path / "client").write_text(secrets("clientsecret"))
+    people = replace(
+        issuer,
+        issuer=provider.url,
+        subject_prefix="id:",
+        standing=Standing.PERSON,
+        person_if={"amr": frozenset({"mfa"})},
+    )
+    client = ConsoleClient(
+        issuer=people, name="staff", client_id=CLIENT,
+        client_secret=SecretRef(place=SecretPlace.FILE, name=str(tmp_path / "client")),
+    )  # fmt: skip
+    admission = Admission(
+        issuers=(issuer, people), clients=(client,), public_url="https://desk.test", rates=RateLimits(shared_at=shared)
+    )
     outputs.hear("answers", repr(admission))
     async with opening as gate:
         doors = doors_of(opening, admission)
         story = Story(doors, secrets, outputs, clock)
         await story.keys()
         await story.sessions(gate.store)
+        await story.ways(provider)
         await story.tokens(local)
         for _ in range(3):
             outputs.hear("answers", repr(await doors.rate_limiter.admit(MARA)))
@@ -172,5 +253,5 @@ async def test_nothing_that_is_shown_at_the_doors_can_be_read_anywhere(
         await store.close()
     told = capsys.readouterr()
     outputs.hear("streams", told.out, told.err)
-    assert len(secrets.made) > 20
+    assert len(secrets.made) > 60
     assert_exactly(outputs, secrets, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from placet.adapters.clock import RandomIds, SystemClock
@@ -10,7 +11,8 @@ from placet.adapters.telemetry.quiet import QuietMeter
 from placet.bootstrap.opening import Opening
 from placet.bootstrap.stores import open_existing_store
 from placet.engine.announcing import Announcer
-from placet.errors import MisuseError
+from placet.engine.chronicle import Chronicle
+from placet.errors import ConfigurationError, MisuseError
 from placet.model.destinations import Announcements, Destination, EmailWay, SecretRef, SlackWay, WebhookWay
 from placet.ports.clock import Clock
 from placet.ports.keys import Keys
@@ -36,6 +38,7 @@ def announcer(announcements: Announcements, *, store: Store, keys: Keys, clock: 
     return Announcer(
         store=store,
         linker=ChainLinker(keys),
+        chronicle=Chronicle(keys=keys, clock=clock),
         ids=RandomIds(),
         meter=meter,
         announcements=announcements,
@@ -70,6 +73,47 @@ def missing_secrets(destination: Destination) -> tuple[SecretRef, ...]:
         except SecretMissing:
             missing.append(ref)
     return tuple(missing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicKey:
+    """What receivers of one destination verify with.
+
+    Attributes:
+        where: where the secret key is that it belongs to.
+        key: `whpk_` and base64.
+    """
+
+    where: SecretRef
+    key: str
+
+
+def public_keys(destination: Destination) -> tuple[PublicKey, ...]:
+    """Those of a webhook's keys that have a public part, in the order in which they sign.
+
+    Raises:
+        ConfigurationError: a secret is not there, or not in its form.
+    """
+    from placet.adapters.notify.secrets import SecretMissing, secret_of
+    from placet.adapters.notify.signing import SigningKey, key_of
+
+    found: list[PublicKey] = []
+    way = destination.way
+    for ref in way.secrets if isinstance(way, WebhookWay) else ():
+        code = None
+        try:
+            key = key_of(secret_of(ref))
+        except SecretMissing as missing:
+            code = missing.code
+        if code is not None:
+            raise ConfigurationError(
+                f"The secret {ref.place.value}:{ref.name} is not there, or is none.",
+                code=code,
+                hint="It is whsec_ or whsk_ and base64; see docs/notifications.md.",
+            )
+        if isinstance(key, SigningKey):
+            found.append(PublicKey(where=ref, key=key.public))
+    return tuple(found)
 
 
 def _secrets_of(destination: Destination) -> tuple[SecretRef, ...]:

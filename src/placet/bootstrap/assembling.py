@@ -35,6 +35,7 @@ from placet.engine.editing import Editor
 from placet.engine.endings import Endings
 from placet.engine.entitling import Entitling
 from placet.engine.gate import Gate
+from placet.engine.granting import Granting
 from placet.engine.herald import Herald, introduced
 from placet.engine.keeper import Keeper
 from placet.engine.known import KnownOperations
@@ -46,8 +47,11 @@ from placet.engine.reads import Reads
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
+from placet.engine.reminding import Reminding
 from placet.engine.results import Results
+from placet.engine.run_views import Runs
 from placet.engine.settings import GateSettings
+from placet.engine.standing import StandingGrants
 from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
@@ -157,6 +161,9 @@ class _Assembly:
         self._submissions = Submissions(grace_seconds=plan.settings.grace_seconds)
         self._decider = Decider(policy=plan.policy, clock=plan.clock)
         self._entitling = Entitling(decider=self._decider, people=plan.people)
+        self._standing = StandingGrants(
+            store=self._store, keys=self._keys, chronicle=self._chronicle, entitling=self._entitling
+        )
         self._reconciler = Reconciler(
             store=self._store,
             registry=plan.registry,
@@ -194,10 +201,12 @@ class _Assembly:
             afterwards=self._afterwards,
             herald=self._herald,
             meter=self._meter,
+            people=self._plan.people,
         )
 
     def _gate(self) -> Gate:
         plan, store, keys, chronicle = self._plan, self._store, self._keys, self._chronicle
+        linker = ChainLinker(keys)
         return Gate(
             registry=plan.registry,
             store=store,
@@ -207,24 +216,35 @@ class _Assembly:
             refusals=self._refusals,
             submissions=self._submissions,
             desk=self._desk(),
+            grants=Granting(
+                store=store,
+                keys=keys,
+                chronicle=chronicle,
+                registry=plan.registry,
+                decider=self._decider,
+                entitling=self._entitling,
+                ids=plan.ids,
+            ),
             reconciler=self._reconciler,
             switch=Switch(store=store, keys=keys, chronicle=chronicle),
             purger=Purger(
                 store=store,
                 keys=keys,
-                linker=ChainLinker(keys),
+                linker=linker,
                 chronicle=chronicle,
                 registry=plan.registry,
                 retention=plan.settings.retention,
             ),
+            reminding=Reminding(store=store, keys=keys, chronicle=chronicle),
             questions=Questions(store=store, keys=keys),
-            auditor=Auditor(store=store, keys=keys, linker=ChainLinker(keys)),
+            runs=Runs(store=store, keys=keys, decider=self._decider, settings=plan.settings),
+            auditor=Auditor(store=store, keys=keys, linker=linker),
             cursors=Cursors(store=store, keys=keys),
             drain=Drain(submissions=self._submissions, keeper=self._keeper, store=store),
             clock=plan.clock,
             ids=plan.ids,
             settings=plan.settings,
-            linker=ChainLinker(keys),
+            linker=linker,
         )
 
     def _desk(self) -> Desk:
@@ -264,7 +284,15 @@ class _Assembly:
                 clock=plan.clock,
             ),
             refusals=self._refusals,
-            approver=Approver(store=store, keys=keys, chronicle=chronicle, ids=plan.ids, entitling=self._entitling),
+            approver=Approver(
+                store=store,
+                keys=keys,
+                chronicle=chronicle,
+                ids=plan.ids,
+                entitling=self._entitling,
+                standing=self._standing,
+            ),
+            standing=self._standing,
             steps=self._steps,
             meter=self._meter,
         )
@@ -321,8 +349,10 @@ class Running:
         afterwards: Afterwards,
         herald: Herald,
         meter: Meter,
+        people: People,
     ) -> None:
         self.gate = gate
+        self.people = people
         self.store = store
         self.keys = keys
         self.clock = clock

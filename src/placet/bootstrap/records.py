@@ -11,17 +11,17 @@ from placet.adapters.clock import SystemClock
 from placet.adapters.keys import KeyFile, KeyRing, load_key_file
 from placet.adapters.stores.chain import ChainLinker
 from placet.bootstrap.stores import key_path, open_existing_store
+from placet.engine import auditor
 from placet.engine.auditing import verify_store
 from placet.engine.chronicle import Chronicle
 from placet.engine.custody import Custody
 from placet.model.audit import ChainedEvent
-from placet.ports.keys import KeyPurpose, Keys
+from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.rules.audit import operation_of, place_in_time
 from placet.rules.chain_check import ChainReport
 from placet.rules.chains import Linker
 from placet.rules.export_check import ExportReport, verify_export
-from placet.rules.exports import ExportLines
 
 
 def store_keys(key: Path) -> KeyRing:
@@ -62,26 +62,8 @@ async def events_of_operation(
 @asynccontextmanager
 async def audit_export(store: Store, keys: Keys, *, tenant: str | None) -> AsyncIterator[AsyncIterator[bytes]]:
     """The lines of an export of the whole audit, or of one tenant's part; see `rules.exports`."""
-    async with store.snapshot(tenant=tenant) as audit:
-        lines = ExportLines(
-            audit.heads,
-            count=audit.count,
-            tenant=tenant,
-            linker=ChainLinker(keys),
-            sign=lambda message: keys.mac(KeyPurpose.AUDIT_CHAIN, message),
-            tombstones=audit.tombstones,
-        )
-        yield _export(lines, audit.events)
-
-
-async def _export(lines: ExportLines, events: AsyncIterator[ChainedEvent]) -> AsyncIterator[bytes]:
-    for line in lines.begin():
-        yield line
-    async for event in events:
-        for line in lines.take(event):
-            yield line
-    for line in lines.end():
-        yield line
+    async with auditor.audit_export(store, keys, ChainLinker(keys), tenant=tenant) as lines:
+        yield lines
 
 
 def check_export(

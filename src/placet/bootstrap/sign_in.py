@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,26 +13,35 @@ from placet.adapters.identity.api_keys import ApiKeySignIn
 from placet.adapters.identity.door import Door
 from placet.adapters.identity.secrets import SystemSecrets
 from placet.adapters.identity.sessions import StoreSessions
+from placet.bootstrap.extras import how_to_install
 from placet.bootstrap.opening import Opening
 from placet.bootstrap.stores import open_existing_store
 from placet.engine.api_keys import ApiKeys
 from placet.engine.chronicle import Chronicle
 from placet.engine.credentials import CredentialRows
+from placet.engine.person_sessions import PersonSessions
 from placet.errors import ConfigurationError, MisuseError
 from placet.model.admission import Admission
 from placet.model.credentials import SessionLimits
+from placet.model.destinations import SecretRef
 from placet.model.issuers import Issuer
 from placet.model.rates import RateLimits
 from placet.ports.clock import Clock
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
+from placet.ports.people import People
 from placet.ports.rate_limits import RateLimiter
 from placet.ports.sign_in import SignIn
 from placet.ports.store import Store
+from placet.rules import issuer_sign_in as client_rules
 from placet.rules import issuers as issuer_rules
 from placet.rules import rates as rate_rules
+from placet.rules.serving import CONSOLE_ROOT
 
 if TYPE_CHECKING:
+    from placet.adapters.identity.fetching import Fetcher
+    from placet.adapters.identity.issuer_sign_in import CodeFlow
+    from placet.adapters.identity.issuers import IssuerKeys
     from placet.adapters.identity.tokens import TokenSignIn
 
 
@@ -44,6 +54,7 @@ class FrontDoors:
         sessions: of people, for the console; it also makes one-time sign-in links.
         api_keys: where a tenant's people make and end its agents' keys.
         tokens: the part of `sign_in` that looks at tokens; None without an issuer.
+        issuers: whose own pages people come into the console through; None without any.
     """
 
     sign_in: SignIn
@@ -51,9 +62,12 @@ class FrontDoors:
     api_keys: ApiKeys
     rate_limiter: RateLimiter
     tokens: TokenSignIn | None = None
+    issuers: CodeFlow | None = None
 
     async def close(self) -> None:
         await self.rate_limiter.close()
+        if self.issuers is not None:
+            await self.issuers.close()
         if self.tokens is not None:
             await self.tokens.close()
 
@@ -65,6 +79,7 @@ def require_sound(admission: Admission) -> None:
         ConfigurationError: an issuer, a rate or a limit cannot be used, or a library that it needs is not installed.
     """
     issuer_rules.require_sound(admission.issuers)
+    client_rules.require_sound(admission.clients, admission.public_url)
     rate_rules.require_sound(admission.rates)
     limits = admission.sessions
     if not 60 <= limits.idle_seconds <= limits.longest_seconds <= 7 * 86_400:
@@ -88,11 +103,18 @@ def doors_of(opening: Opening, admission: Admission | None = None) -> FrontDoors
     if running is None:
         raise MisuseError("This gate is not open. Enter it first.")
     return front_doors(
-        admission or Admission(), store=running.store, keys=running.keys, clock=running.clock, meter=running.meter
+        admission or Admission(),
+        store=running.store,
+        keys=running.keys,
+        clock=running.clock,
+        meter=running.meter,
+        people=running.people,
     )
 
 
-def front_doors(admission: Admission, *, store: Store, keys: Keys, clock: Clock, meter: Meter) -> FrontDoors:
+def front_doors(
+    admission: Admission, *, store: Store, keys: Keys, clock: Clock, meter: Meter, people: People | None = None
+) -> FrontDoors:
     """The doors of an open store.
 
     Raises:
@@ -101,18 +123,30 @@ def front_doors(admission: Admission, *, store: Store, keys: Keys, clock: Clock,
     require_sound(admission)
     chronicle, secrets = Chronicle(keys=keys, clock=clock), SystemSecrets()
     rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
-    tokens = _tokens(admission.issuers, clock)
+    at_issuers = _at_issuers(admission.issuers, clock)
+    tokens = _tokens(admission.issuers, at_issuers, clock)
     return FrontDoors(
         sign_in=Door(
             api_keys=ApiKeySignIn(store=store, rows=rows, secrets=secrets),
             tokens=tokens,
             meter=meter,
         ),
-        sessions=_sessions(store, keys, chronicle, secrets, meter, admission.sessions),
+        sessions=_sessions(store, keys, chronicle, secrets, meter, admission.sessions, people),
         api_keys=ApiKeys(store=store, keys=keys, chronicle=chronicle, secrets=secrets),
         rate_limiter=_rate_limiter(admission.rates, clock, meter),
         tokens=tokens,
+        issuers=_code_flow(admission, at_issuers, keys=keys, clock=clock, secrets=secrets, meter=meter),
     )
+
+
+def open_sessions(
+    where: str | Path, *, key: Path | None = None, limits: SessionLimits | None = None
+) -> tuple[PersonSessions, Store]:
+    """The sessions of an existing store, and the store to be closed afterwards. Raises what `open_api_keys` raises."""
+    keys, store = open_existing_store(where, key=key)
+    chronicle = Chronicle(keys=keys, clock=SystemClock())
+    rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
+    return PersonSessions(store=store, rows=rows, chronicle=chronicle, limits=limits or SessionLimits()), store
 
 
 def open_api_keys(where: str | Path, *, key: Path | None = None) -> tuple[ApiKeys, Store]:
@@ -127,20 +161,89 @@ def open_api_keys(where: str | Path, *, key: Path | None = None) -> tuple[ApiKey
 
 
 def _sessions(
-    store: Store, keys: Keys, chronicle: Chronicle, secrets: SystemSecrets, meter: Meter, limits: SessionLimits
+    store: Store,
+    keys: Keys,
+    chronicle: Chronicle,
+    secrets: SystemSecrets,
+    meter: Meter,
+    limits: SessionLimits,
+    people: People | None,
 ) -> StoreSessions:
-    return StoreSessions(store=store, keys=keys, chronicle=chronicle, secrets=secrets, meter=meter, limits=limits)
+    return StoreSessions(
+        store=store, keys=keys, chronicle=chronicle, secrets=secrets, meter=meter, limits=limits, people=people
+    )
 
 
-def _tokens(issuers: tuple[Issuer, ...], clock: Clock) -> TokenSignIn | None:
+def missing_client_secrets(admission: Admission) -> tuple[SecretRef, ...]:
+    """The clients' secrets that are not where the configuration says. Their values are looked at, and kept nowhere."""
+    wanted = [client.client_secret for client in admission.clients if client.client_secret is not None]
+    return tuple(ref for ref in wanted if not _secret_or_nothing(ref))
+
+
+def _secret_or_nothing(ref: SecretRef) -> str:
+    from placet.adapters.notify.secrets import SecretMissing, secret_of
+
+    try:
+        return secret_of(ref)
+    except SecretMissing:
+        return ""
+
+
+def _at_issuers(issuers: tuple[Issuer, ...], clock: Clock) -> dict[str, tuple[IssuerKeys, Fetcher]]:
+    """For each issuer one set of keys, whatever asks for them."""
     if not issuers:
-        return None
+        return {}
     from placet.adapters.identity.fetching import Fetcher
     from placet.adapters.identity.issuers import IssuerKeys
+
+    made = {}
+    for each in issuers:
+        fetcher = Fetcher(each.network, ca_file=each.ca_file)
+        made[each.issuer] = IssuerKeys(each, fetcher, clock=clock), fetcher
+    return made
+
+
+def _tokens(
+    issuers: tuple[Issuer, ...], at_issuers: dict[str, tuple[IssuerKeys, Fetcher]], clock: Clock
+) -> TokenSignIn | None:
+    if not issuers:
+        return None
     from placet.adapters.identity.tokens import TokenSignIn
 
-    keys = {each.issuer: IssuerKeys(each, Fetcher(each.network, ca_file=each.ca_file), clock=clock) for each in issuers}
-    return TokenSignIn(issuers, keys, clock=clock)
+    return TokenSignIn(issuers, {name: keys for name, (keys, _) in at_issuers.items()}, clock=clock)
+
+
+def _code_flow(
+    admission: Admission,
+    at_issuers: dict[str, tuple[IssuerKeys, Fetcher]],
+    *,
+    keys: Keys,
+    clock: Clock,
+    secrets: SystemSecrets,
+    meter: Meter,
+) -> CodeFlow | None:
+    if not admission.clients or admission.public_url is None:
+        return None
+    from placet.adapters.identity.issuer_sign_in import CodeFlow, desk_of
+
+    desks = [
+        desk_of(
+            client,
+            *at_issuers[client.issuer.issuer],
+            clock=clock,
+            secret=None if client.client_secret is None else partial(_secret_or_nothing, client.client_secret),
+        )
+        for client in admission.clients
+    ]
+    return CodeFlow(
+        desks,
+        public_url=admission.public_url,
+        root=CONSOLE_ROOT,
+        keys=keys,
+        clock=clock,
+        secrets=secrets,
+        meter=meter,
+    )
 
 
 def _rate_limiter(limits: RateLimits, clock: Clock, meter: Meter) -> RateLimiter:
@@ -155,6 +258,4 @@ def _rate_limiter(limits: RateLimits, clock: Clock, meter: Meter) -> RateLimiter
 
 def _require_library(name: str, extra: str, *, is_needed: bool) -> None:
     if is_needed and find_spec(name) is None:
-        raise ConfigurationError(
-            f"Front doors need {name}, which is not installed.", hint=f'pip install "placet[{extra}]"'
-        )
+        raise ConfigurationError(f"Front doors need {name}, which is not installed.", hint=how_to_install(extra))

@@ -22,6 +22,7 @@ from placet.adapters.keys import KeyRing, create_key_file, load_key_file
 from placet.adapters.stores.memory import MemoryStore
 from placet.adapters.telemetry.quiet import QuietMeter
 from placet.bootstrap.addresses import MEMORY, address_here, is_address, shown_store
+from placet.bootstrap.extras import how_to_install
 from placet.errors import ConfigurationError, KeyMaterialError, StoreMissing, StoreNotWritable
 from placet.model.identifiers import WriterId
 from placet.ports.clock import Clock, IdSource
@@ -118,7 +119,7 @@ def require_asyncpg() -> None:
     """
     if find_spec("asyncpg") is None:
         raise ConfigurationError(
-            "A PostgreSQL store needs asyncpg, which is not installed.", hint='pip install "placet[postgres]"'
+            "A PostgreSQL store needs asyncpg, which is not installed.", hint=how_to_install("postgres")
         )
 
 

@@ -1,4 +1,5 @@
-"""`[sign_in]` of placet.toml: whose tokens are believed, how often anybody may come, and how long a session goes on.
+"""`[sign_in]` of placet.toml: whose tokens are believed, through whose pages people come into the console, how often
+anybody may come, and how long a session goes on.
 
 Closed as the rest of the file: a member that is not known is refused with the nearest one that is.
 """
@@ -11,9 +12,11 @@ from typing import Final
 from placet.cli.members import Members, checked
 from placet.model.admission import Admission
 from placet.model.credentials import SessionLimits
+from placet.model.issuer_sign_in import DEFAULT_ASKED, ConsoleClient
 from placet.model.issuers import Algorithm, Issuer, Network
 from placet.model.principal import DEFAULT_ENVIRONMENT, Role, Standing
 from placet.model.rates import Rate, RateLimits
+from placet.rules import issuer_sign_in as client_rules
 from placet.rules import issuers as issuer_rules
 from placet.rules import rates as rate_rules
 
@@ -46,17 +49,19 @@ _OF_ISSUER: Final = (
     "standing",
     "person_if",
     "longest_hours",
+    "console",
 )
+_OF_CONSOLE: Final = ("name", "client_id", "client_secret", "ask_for", "sign_out_there")
 
 
-def admission_of(table: object, *, file: Path | None, folder: Path) -> Admission:
+def admission_of(table: object, *, public_url: str | None, file: Path | None, folder: Path) -> Admission:
     """What the table says, with the defaults where it says nothing.
 
     Raises:
         ConfigProblem: a member is not known, not of its kind, or cannot be used.
     """
     if table is None:
-        return Admission()
+        return Admission(public_url=public_url)
     said = Members(table, "[sign_in]", file)
     said.refuse_unknown(_MEMBERS)
     rates = _rates(said)
@@ -68,13 +73,15 @@ def admission_of(table: object, *, file: Path | None, folder: Path) -> Admission
     listed = said.table.get("issuers", [])
     if type(listed) is not list:
         said.fail("issuers", "one table per issuer: [[sign_in.issuers]]")
-    issuers = tuple(
-        _issuer(Members(each, f"[[sign_in.issuers]] number {number}", file), folder)
-        for number, each in enumerate(listed, 1)
+    tables = [Members(each, f"[[sign_in.issuers]] number {number}", file) for number, each in enumerate(listed, 1)]
+    issuers = tuple(_issuer(each, folder) for each in tables)
+    clients = tuple(
+        _client(each, issuer, folder) for each, issuer in zip(tables, issuers, strict=True) if "console" in each.table
     )
     checked("[[sign_in.issuers]]", file, lambda: issuer_rules.require_sound(issuers))
+    checked("[[sign_in.issuers]]", file, lambda: client_rules.require_sound(clients, public_url))
     checked("[sign_in]", file, lambda: rate_rules.require_sound(rates))
-    return Admission(issuers=issuers, sessions=sessions, rates=rates)
+    return Admission(issuers=issuers, clients=clients, public_url=public_url, sessions=sessions, rates=rates)
 
 
 def _rates(said: Members) -> RateLimits:
@@ -97,6 +104,20 @@ def _rate(said: Members, name: str, usual: Rate) -> Rate:
     found: list[Rate] = []
     checked(f"{name!r} in {said.place}", said.file, lambda: found.append(rate_rules.rate_of(words)))
     return found[0]
+
+
+def _client(said: Members, issuer: Issuer, folder: Path) -> ConsoleClient:
+    own = Members(said.table["console"], f"console of {said.place}", said.file)
+    own.refuse_unknown(_OF_CONSOLE)
+    secret = own.text("client_secret")
+    return ConsoleClient(
+        issuer=issuer,
+        name=own.text("name") or "",
+        client_id=own.text("client_id") or "",
+        client_secret=None if secret is None else own.secret("client_secret", secret, folder),
+        asked=own.texts("ask_for") or DEFAULT_ASKED,
+        ends_there=own.truth("sign_out_there"),
+    )
 
 
 def _issuer(said: Members, folder: Path) -> Issuer:

@@ -35,14 +35,17 @@ def target_of(view: ApprovalView) -> str:
     return view.resource or view.tool
 
 
-def ask_yes(screen: Screen, question: str, *, hint: str) -> None:
+def ask_yes(screen: Screen, question: str, *, hint: str, otherwise: str = "Not approved; it still waits") -> None:
     """Ask at the terminal; only a plain yes is one.
+
+    Args:
+        otherwise: what is so if the answer was none.
 
     Raises:
         Declined: anything else, or the end of the input.
     """
     if _typed(screen, f"{question} [y/N] ") not in _YES:
-        raise Declined("Not approved; it still waits", hint=hint)
+        raise Declined(otherwise, hint=hint)
 
 
 def ask_target(screen: Screen, view: ApprovalView, *, hint: str) -> None:

@@ -28,7 +28,7 @@ _HARMLESS = {";": ",", "'": "\u2019"}
 _LONGEST_ABOUT = 100
 _MANY = 50
 _LARGEST_MODULE = 1_000_000
-_TAKES_SETTINGS = ("--config", "--store", "--key", "--policy")
+_TAKES_SETTINGS = ("--config", "--store", "--key", "--policy", "--server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class _Line:
     """The command line so far, taken apart.
 
     Attributes:
-        said: values of the options that say where store, key and project file are.
+        said: values of the options that say where store, key and project file are, or which server is asked.
         places: how many arguments that are no options came before.
         wants: the option whose value comes next, if one does.
     """
@@ -159,10 +159,14 @@ def _settings(line: _Line) -> Any:
 
 
 def _pending(line: _Line) -> Iterator[Suggestion]:
-    """Approvals that wait, as far as their signatures hold; of the arguments nothing."""
+    """Approvals that wait here, as far as their signatures hold; of the arguments nothing. No key that somebody presses
+    sends a credential anywhere, so of a server's nothing.
+    """
     from placet.bootstrap.looking import peek_at_pending
     from placet.cli.project import person
 
+    if "server" in line.said:
+        return
     settings = _settings(line)
     tenant = person(settings).tenant
     for question in peek_at_pending(settings.store, key=settings.key, tenant=tenant, limit=_MANY):
@@ -182,7 +186,7 @@ def _key_ids(line: _Line) -> Iterator[Suggestion]:
 def _tool_names(line: _Line) -> Iterator[Suggestion]:
     """What the text of the tools module declares with a decorator or a call named `tool`; made-up ones are missed."""
     settings = _settings(line)
-    module, _, _ = (settings.tools or "").partition(":")
+    module, _, _ = (settings.tools or "").partition(":") if "server" not in line.said else ("", "", "")
     if not re.fullmatch(r"[A-Za-z_][\w.]*", module, re.ASCII):
         return
     place = settings.folder.joinpath(*module.split("."))
@@ -221,9 +225,12 @@ def _words_of(place: str) -> Callable[[_Line], Iterator[Suggestion]]:
 
 
 _VALUES: dict[tuple[str, str, str], Callable[[_Line], Iterator[Suggestion]]] = {
-    **{("approvals", verb, "#0"): _pending for verb in ("show", "approve", "deny", "withdraw")},
+    **{
+        ("approvals", verb, "#0"): _pending for verb in ("show", "approve", "deny", "edit", "withdraw", "withdraw-vote")
+    },
     ("approvals", "list", "state"): _words_of("placet.model.approval:ApprovalState"),
     ("effects", "list", "state"): _words_of("placet.model.effect:EffectState"),
+    ("runs", "list", "left_open"): _words_of("placet.model.run:LeftOpen"),
     ("keys", "retire", "#0"): _key_ids,
     ("keys", "retire", "losing"): _words_of("placet.engine.custody:Loss"),
     ("tools", "show", "#0"): _tool_names,

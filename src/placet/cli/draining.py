@@ -11,6 +11,9 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Annotated
+
+import typer
 
 from placet.cli import streams
 from placet.cli.failing import UsageProblem
@@ -19,6 +22,11 @@ from placet.model.exact import is_seconds
 
 DRAIN_SECONDS = 25.0
 """Less than the half minute after which most supervisors kill."""
+DrainSeconds = Annotated[
+    float,
+    typer.Option("--drain-seconds", metavar="SECONDS", help="How long what runs may take to end after SIGTERM."),
+]
+"""The option of every command that ends so."""
 
 
 def drain_seconds(said: float) -> float:

@@ -78,6 +78,8 @@ _OF_DECISIONS = {
     "vote_withdrawn": Exit.NOT_APPROVED,
     "not_approved": Exit.NOT_APPROVED,
     "other_digest": Exit.INVALID,
+    **dict.fromkeys(("never_granted", "not_grantable"), Exit.DENIED),
+    **dict.fromkeys(("grant_too_long", "grant_too_often"), Exit.INVALID),
     "looked_in_the_future": Exit.INVALID,
     "stopped_with_more_leave": Exit.NOT_ENTITLED,
     "too_early_for_absent": Exit.UNKNOWN,
@@ -86,6 +88,7 @@ _OF_REFUSALS = {
     "denied": Exit.DENIED,
     "tool_closed": Exit.DENIED,
     "approval_suspect": Exit.DENIED,
+    "grant_suspect": Exit.DENIED,
     "operation_of_another": Exit.DENIED,
     "not_your_run": Exit.DENIED,
     "approval_denied": Exit.NOT_APPROVED,
@@ -98,12 +101,19 @@ _KEYS_THAT_DO_NOT_FIT = frozenset(
     {"key_missing", "key_unreadable", "key_mismatch", "key_exposed", "key_has_other_names"}
 )
 """Settings name the wrong file, or one that is not fit: no restart helps. What else befalls a key is of the moment."""
+_MEANINGLESS_THERE = frozenset({"meaningless", "misuse", "request_malformed"})
+"""What a server says of words that it cannot take; the same words are wrong usage of the store here."""
 _HINTS = {
     "already_decided": "placet approvals show ID says who decided. Another decision needs a new ask by the proposer.",
     "approval_expired": "The proposer has to ask again.",
     "approval_suspect": "Do not use it. Run placet audit verify, and find out who can write the store.",
     "config_invalid": "Mend placet.toml: placet init writes an example into a new folder.",
     "contract_not_here": "Decide it where this version of the tool is registered: see placet tools list.",
+    "grant_too_long": "placet policy explain says for how long at most.",
+    "grant_too_often": "placet policy explain says how many uses at most.",
+    "never_granted": "Each call is decided by itself: placet approvals approve.",
+    "not_grantable": "The rule that asks has to say so: grants = { ... }. Until then each call is decided by itself.",
+    "too_many_grants": "placet grants list; revoke those that nobody needs.",
     "in_progress": "Ask again later, unchanged. Do not start it another way.",
     "key_retired": "The proposer has to ask again.",
     "looked_in_the_future": "Say when your look began: --looked-at now, or an earlier instant.",
@@ -171,8 +181,6 @@ def exit_of_error(error: errors.PlacetError) -> Exit:
             return _OF_DECISIONS.get(error.code, Exit.FAILED)
         case errors.EffectUnknown() | errors.StoreInDoubt() | errors.OperationInProgress():
             return Exit.UNKNOWN
-        case _ if error.code == "answer_lost":  # of the client, which is loaded only where a server is asked
-            return Exit.UNKNOWN
         case errors.SignInRefused():
             return Exit.NOT_ENTITLED
         case errors.InvalidProposal() | errors.OperationConflict():
@@ -183,6 +191,10 @@ def exit_of_error(error: errors.PlacetError) -> Exit:
             return Exit.DENIED
         case errors.AuditBroken():
             return Exit.AUDIT_BROKEN
+        case _ if error.may_have_acted:  # what became of a request to a server is not known
+            return Exit.UNKNOWN
+        case _ if error.code in _MEANINGLESS_THERE:
+            return Exit.USAGE
         case _:
             return Exit.FAILED
 

@@ -5,6 +5,7 @@ Closed as the rest of the file: a member that is not known is refused with the n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
@@ -13,34 +14,40 @@ from typing import Any, NoReturn, TypeVar
 
 from placet.cli.failing import ConfigProblem
 from placet.errors import ConfigurationError
+from placet.model.destinations import SecretPlace, SecretRef
 from placet.model.issuers import ClaimPath
 from placet.rules.addresses import shown_word
 
 Word = TypeVar("Word", bound=StrEnum)
 Usual = TypeVar("Usual")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-def checked(place: str, file: Path | None, check: Callable[[], object]) -> None:
-    """A rule's own refusal, with the place in the file that it is about."""
+def checked(place: str, file: Path | None, check: Callable[[], object], *, hint: str | None = None) -> None:
+    """A rule's own refusal, with the place in the file that it is about; `hint` where the rule has none."""
     try:
         check()
         return
     except ConfigurationError as refused:
-        problem = ConfigProblem(f"{place} of {file}: {refused}", hint=refused.hint)
+        problem = ConfigProblem(f"{place} of {file}: {refused}", hint=refused.hint or hint)
     raise problem
 
 
 class Members:
-    """The members of one table, each read once and by its kind."""
+    """The members of one table, each read once and by its kind.
 
-    def __init__(self, table: object, place: str, file: Path | None) -> None:
-        self.place, self.file = place, file
+    Args:
+        hint: what a table of this kind looks like.
+    """
+
+    def __init__(self, table: object, place: str, file: Path | None, *, hint: str | None = None) -> None:
+        self.place, self.file, self.hint = place, file, hint
         if type(table) is not dict:
-            raise ConfigProblem(f"{place} in {file} is a table")
+            raise ConfigProblem(f"{place} in {file} is a table", hint=hint)
         self.table: dict[str, Any] = table
 
     def fail(self, name: str, kind: str) -> NoReturn:
-        raise ConfigProblem(f"{name!r} in {self.place} of {self.file} is {kind}")
+        raise ConfigProblem(f"{name!r} in {self.place} of {self.file} is {kind}", hint=self.hint)
 
     def refuse_unknown(self, known: tuple[str, ...]) -> None:
         for name in self.table:
@@ -89,6 +96,21 @@ class Members:
             if type(value) is str and each.value == value:
                 return each
         self.fail(name, f"one of {', '.join(each.value for each in kind)}")
+
+    def truth(self, name: str) -> bool:
+        value = self.table.get(name, False)
+        if type(value) is bool:
+            return value
+        self.fail(name, "true or false")
+
+    def secret(self, name: str, text: str, folder: Path) -> SecretRef:
+        """Where a secret is; the file never holds one."""
+        place, separator, where = text.partition(":")
+        if separator and place == SecretPlace.ENVIRONMENT.value and _VARIABLE.fullmatch(where):
+            return SecretRef(place=SecretPlace.ENVIRONMENT, name=where)
+        if separator and place == SecretPlace.FILE.value and where and "\0" not in where:
+            return SecretRef(place=SecretPlace.FILE, name=str(folder / where))
+        self.fail(name, 'a place of a secret, "env:NAME" or "file:PATH", and never the secret itself')
 
     def texts_by_name(self, name: str) -> dict[str, str]:
         value = self.table.get(name, {})

@@ -5,7 +5,6 @@ Secrets never stand in the file: it names the environment variable, or the file,
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,6 @@ from placet.model.destinations import (
     DestinationKind,
     EmailWay,
     MailSecurity,
-    SecretPlace,
     SecretRef,
     SlackWay,
     Way,
@@ -37,8 +35,10 @@ _MEMBERS: Final = {
     ),
 }  # fmt: skip
 _PORTS: Final = {MailSecurity.STARTTLS: 587, MailSecurity.IMPLICIT: 465, MailSecurity.NONE: 25}
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_HOW: Final = 'a place of a secret, "env:NAME" or "file:PATH", and never the secret itself'
+_HINT: Final = (
+    'A destination: [[notify]], name = "on-call", kind = "webhook", url = "https://...", '
+    'secrets = ["env:HOOK_SECRET"], tenants = ["acme"]. docs/notifications.md has those of Slack and mail.'
+)
 
 
 def announcements_of(tables: object, console_url: str | None, *, file: Path | None, folder: Path) -> Announcements:
@@ -48,13 +48,13 @@ def announcements_of(tables: object, console_url: str | None, *, file: Path | No
         ConfigProblem: a member is not known, not of its kind, or cannot be used.
     """
     if tables is not None and type(tables) is not list:
-        raise ConfigProblem(f"'notify' in {file} is one table per destination: [[notify]]")
+        raise ConfigProblem(f"'notify' in {file} is one table per destination: [[notify]]", hint=_HINT)
     destinations = tuple(
-        _destination(Members(each, f"[[notify]] number {number}", file), folder)
+        _destination(Members(each, f"[[notify]] number {number}", file, hint=_HINT), folder)
         for number, each in enumerate(tables or (), 1)
     )
     found = Announcements(destinations=destinations, console_url=console_url)
-    checked("[[notify]]", file, lambda: rules.require_sound(found))
+    checked("[[notify]]", file, lambda: rules.require_sound(found), hint=_HINT)
     return found
 
 
@@ -87,13 +87,13 @@ def _way(said: Members, kind: DestinationKind, folder: Path) -> Way:
         case DestinationKind.WEBHOOK:
             return WebhookWay(
                 url=_url(said, folder),
-                secrets=tuple(_secret(said, "secrets", each, folder) for each in said.texts("secrets")),
+                secrets=tuple(said.secret("secrets", each, folder) for each in said.texts("secrets")),
                 network=said.word("network", Network, Network.PUBLIC),
                 ca_file=trusted,
             )
         case DestinationKind.SLACK:
             return SlackWay(
-                url=_secret(said, "url", said.text("url") or "", folder),
+                url=said.secret("url", said.text("url") or "", folder),
                 network=said.word("network", Network, Network.PUBLIC),
                 ca_file=trusted,
             )
@@ -107,7 +107,7 @@ def _way(said: Members, kind: DestinationKind, folder: Path) -> Way:
                 recipients=said.texts("to"),
                 security=security,
                 user=said.text("smtp_user"),
-                password=None if password is None else _secret(said, "smtp_password", password, folder),
+                password=None if password is None else said.secret("smtp_password", password, folder),
                 ca_file=trusted,
             )
 
@@ -115,13 +115,4 @@ def _way(said: Members, kind: DestinationKind, folder: Path) -> Way:
 def _url(said: Members, folder: Path) -> str | SecretRef:
     """An address may be a secret itself, as that of many a chat is."""
     text = said.text("url") or ""
-    return _secret(said, "url", text, folder) if text.startswith(("env:", "file:")) else text
-
-
-def _secret(said: Members, name: str, text: str, folder: Path) -> SecretRef:
-    place, separator, where = text.partition(":")
-    if separator and place == SecretPlace.ENVIRONMENT.value and _VARIABLE.fullmatch(where):
-        return SecretRef(place=SecretPlace.ENVIRONMENT, name=where)
-    if separator and place == SecretPlace.FILE.value and where and "\0" not in where:
-        return SecretRef(place=SecretPlace.FILE, name=str(folder / where))
-    said.fail(name, _HOW)
+    return said.secret("url", text, folder) if text.startswith(("env:", "file:")) else text

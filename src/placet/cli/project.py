@@ -10,13 +10,14 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem
+from placet.cli.people import ListedPeople
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
 from placet.errors import PlacetError, PolicyFileError, StoreNotWritable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from placet.rules.contracts import Tool
 
 Value = TypeVar("Value")
+Asked = TypeVar("Asked")
 
 _PLACE_OF_TOOLS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 
@@ -39,6 +41,20 @@ _PLACE_OF_TOOLS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 def finish(work: Coroutine[Any, Any, Value]) -> Value:
     """Run to the end; an interrupt cancels the work, which closes its attempt, and is raised."""
     return asyncio.run(work)
+
+
+Place = Callable[[], AbstractAsyncContextManager[Value]]
+"""Where a command asks: opens what answers it, of the store here or of a server."""
+
+
+def ask(place: Place[Asked], work: Callable[[Asked], Awaitable[Value]]) -> Value:
+    """Open a place, ask there, and close it again."""
+
+    async def asked() -> Value:
+        async with place() as opened:
+            return await work(opened)
+
+    return finish(asked())
 
 
 # ---------------------------------------------------------------- tools
@@ -181,19 +197,6 @@ def _no_file(settings: Settings) -> str:
     return "" if settings.file is not None else f"; there is no {FILE_NAME} in this folder or above it"
 
 
-class ListedPeople:
-    """The people of placet.toml as the file had them when it was read."""
-
-    def __init__(self, people: Iterable[Principal]) -> None:
-        self._people = {(person.tenant, person.subject): person for person in people}
-
-    async def person(self, tenant: str, subject: str) -> Principal | None:
-        return self._people.get((tenant, subject))
-
-    async def people(self, tenant: str) -> tuple[Principal, ...]:
-        return tuple(person for person in self._people.values() if person.tenant == tenant)
-
-
 # ---------------------------------------------------------------- policy
 
 
@@ -263,7 +266,7 @@ def project_opening(
     )
     return open_gate(
         tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL, settings=kept,
-        policy=policy, people=ListedPeople(settings.people.values()), metrics=metrics,
+        policy=policy, people=ListedPeople(settings), metrics=metrics,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from placet.rules.addresses import is_other_url, names_database
 _ACTING: dict[str, tuple[str, ...]] = {
     "init": (),
     "call": (),
-    "approvals": ("approve", "deny", "withdraw"),
+    "approvals": ("approve", "deny", "edit", "withdraw", "withdraw-vote"),
     "effects": ("reconcile",),
     "keys": ("rotate", "retire"),
     "stop": (),
@@ -25,6 +25,10 @@ _ACTING: dict[str, tuple[str, ...]] = {
     "worker": (),
 }
 """Commands that do something that stays, with their verbs that do; without verbs, the command itself."""
+
+
+_STANDING = ("state", "digest", "decided_by", "decided_at", "expired_at", "clock", "quiet_end")
+"""What a refusal may say of how something stands now."""
 
 
 def run(entry: Entry, words: Sequence[str]) -> int:
@@ -150,8 +154,11 @@ def _told(screen: Screen, error: PlacetError) -> int:
             "message": told,
             "hint": hint_of(error),
             "retryable": error.retryable,
+            "may_have_acted": error.may_have_acted,
             "exit_code": int(code),
         }
+        if changed := _changed(error):
+            document["changed"] = changed
         try:
             screen.document("error/1", document)
             screen.flush()
@@ -160,9 +167,19 @@ def _told(screen: Screen, error: PlacetError) -> int:
             streams.abandon()
     screen.warn(f"placet: {shown(told)}")
     screen.warn(f"  code: {shown(error.code)}")
+    if changed := _changed(error):
+        screen.warn(
+            "  now: " + ", ".join(f"{name.replace('_', ' ')} {shown(value)}" for name, value in changed.items())
+        )
     if hint := hint_of(error):
         screen.warn(f"  next: {shown(hint)}")
     return code
+
+
+def _changed(error: PlacetError) -> dict[str, str]:
+    """How what it is about stands now, where whoever refused says so: a server may say anything under these names."""
+    changed = getattr(error, "changed", None) or {}
+    return {name: changed[name] for name in _STANDING if isinstance(changed.get(name), str)}
 
 
 def _sentence(told: str) -> str:

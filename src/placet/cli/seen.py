@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any, Final
 
-from placet.cli.screen import instant_data, time_left, value_lines
+from placet.cli.screen import instant_data, shown, time_left, value_lines
+from placet.engine.approval_views import UNREGISTERED
 from placet.engine.desk import ApprovalView
 from placet.model.approval import ApprovalState
 
-if TYPE_CHECKING:
-    from placet.rules.contracts import Tool
+_LONGEST_GIST: Final = 60
+_MOST_LINES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One approval as it is shown here.
-
-    Attributes:
-        has_contract: whether the tool's contract is known; without it nobody can tell which arguments are redacted.
-    """
+    """One approval as it is shown here, and when it was looked at, by the clock of its store or server."""
 
     view: ApprovalView
     now: datetime
-    has_contract: bool
+
+    @property
+    def has_contract(self) -> bool:
+        """Whether the contract that was asked under is known there; without it nobody can tell what is redacted."""
+        return self.view.risk != UNREGISTERED
 
 
-def seen_of(view: ApprovalView, now: datetime, tools: Sequence[Tool]) -> Seen:
-    return Seen(view=view, now=now, has_contract=any(tool.contract.name == view.tool for tool in tools))
+def gist(seen: Seen) -> str:
+    """What tells one question from another in a list: what it acts on, or how its arguments begin. It may be cut, so
+    nobody decides by it. Escaped, as a person may see it.
+    """
+    view = seen.view
+    if view.resource is not None:
+        return _cut(shown(view.resource))
+    if not (seen.has_contract and view.arguments):
+        return "-"
+    return _cut(", ".join(islice(value_lines(view.arguments), _MOST_LINES)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_GIST else f"{text[: _LONGEST_GIST - 1]}\u2026"
 
 
 def seconds_left(seen: Seen) -> float | None:
@@ -50,7 +63,7 @@ def countdown(seen: Seen) -> str:
 
 
 def summary(seen: Seen) -> dict[str, Any]:
-    """Without arguments and digest: whoever approves has asked for them."""
+    """Without the whole arguments and the digest: whoever approves has asked for them."""
     view = seen.view
     return {
         "approval_id": view.approval_id,
@@ -62,6 +75,7 @@ def summary(seen: Seen) -> dict[str, Any]:
         "requested_by": view.requested_by,
         "on_behalf_of": view.on_behalf_of,
         "run_id": view.run_id,
+        "about": gist(seen),
         "reasons": list(view.reasons),
         "requirement": view.requirement,
         "rule": view.rule,
@@ -98,4 +112,9 @@ def details(seen: Seen) -> dict[str, Any]:
         "edited_by": view.edited_by,
         "edited_from": view.edited_from,
         "may_edit": view.may_edit,
+        "reminded_at": [instant_data(each) for each in view.reminded_at],
+        "escalates_at": instant_data(view.escalates_at),
+        "escalated_at": instant_data(view.escalated_at),
+        "escalate_to": list(view.escalate_to),
+        "escalation_widens": view.escalation_widens,
     }

@@ -68,9 +68,14 @@ class Session:
         """The server that is asked instead of the project here, where one is named.
 
         Raises:
-            UsageProblem: half of it is named.
+            UsageProblem: half of it is named, or the store here as well.
         """
-        return server_of(*self._server)
+        return server_of(*self._server, local=self.said)
+
+    @property
+    def there(self) -> str:
+        """What commands that are told as a next step have to name as well: the server, if one is asked."""
+        return "" if self.server is None else self.server.flags
 
     @cached_property
     def settings(self) -> Settings:
@@ -100,6 +105,11 @@ def with_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable
 def with_list_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:
     """The same for a command that lists, which also writes JSON Lines."""
     return _extended(command, {"as_lines": (_AsLines, False), **_COMMON})
+
+
+def with_served_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:
+    """The command with the common flags after its own, and those that name a server to ask instead."""
+    return _extended(command, {**_COMMON, **_SERVED})
 
 
 def with_served_list_session(command: Callable[Concatenate[Session, Own], Exit]) -> Callable[..., int]:

@@ -21,18 +21,21 @@ from placet.cli.admission import admission_of
 from placet.cli.ages import age_seconds
 from placet.cli.failing import ConfigProblem
 from placet.cli.notifying import announcements_of
+from placet.cli.serving import listening_of
 from placet.errors import ConfigurationError, MisuseError
 from placet.model.admission import Admission
 from placet.model.destinations import Announcements
 from placet.model.principal import Principal
 from placet.model.retention import Retention, is_retention
+from placet.model.serving import Listening
 from placet.rules.addresses import may_be_address, names_database, refuse_other_url, shown_word
+from placet.rules.serving import CONSOLE_ROOT
 
 FILE_NAME = "placet.toml"
 DEFAULT_STORE = "placet.db"
 _LARGEST_FILE = 1_000_000
 
-_SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify")
+_SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify", "serve")
 _MEMBERS = {
     "placet": ("store", "key", "tools", "policy", "console_url"),
     "agent": ("subject", "tenant", "roles", "scopes"),
@@ -75,6 +78,7 @@ class Settings:
         retention: how long finished things are kept; for ever where the file says nothing.
         admission: who is let in at the front doors, and how often.
         announcements: where what happens is announced.
+        listening: where the front doors are served, and as whom the world knows them.
         origins: who said each of them, by the name of the setting.
     """
 
@@ -89,6 +93,7 @@ class Settings:
     retention: Retention = field(default_factory=Retention)
     admission: Admission = field(default_factory=Admission)
     announcements: Announcements = field(default_factory=Announcements)
+    listening: Listening = field(default_factory=Listening)
     origins: dict[str, Origin] = field(default_factory=dict)
 
     @property
@@ -136,7 +141,9 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         "retention": Origin.FILE if document.get("retention") else Origin.DEFAULT,
         "sign_in": Origin.FILE if document.get("sign_in") else Origin.DEFAULT,
         "notify": Origin.FILE if document.get("notify") else Origin.DEFAULT,
+        "serve": Origin.FILE if document.get("serve") else Origin.DEFAULT,
     }
+    listening = listening_of(document.get("serve"), file=file, folder=folder)
     return Settings(
         file=file,
         folder=folder,
@@ -147,10 +154,30 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         agent=agent,
         people=people,
         retention=_retention(document, file),
-        admission=admission_of(document.get("sign_in"), file=file, folder=folder),
-        announcements=announcements_of(document.get("notify"), console_url, file=file, folder=folder),
+        admission=admission_of(document.get("sign_in"), public_url=listening.public_url, file=file, folder=folder),
+        announcements=announcements_of(
+            document.get("notify"), _console_url(console_url, listening, file), file=file, folder=folder
+        ),
+        listening=listening,
         origins=origins,
     )
+
+
+def _console_url(said: str | None, listening: Listening, file: Path | None) -> str | None:
+    """Where messages link to: what the file says, or else where this site says that it is.
+
+    Raises:
+        ConfigProblem: it says two places.
+    """
+    if listening.public_url is None:
+        return said
+    found = listening.public_url + CONSOLE_ROOT
+    if said is not None and said.rstrip("/") != found:
+        raise ConfigProblem(
+            f"'console_url' in [placet] of {file} and 'public_url' in [serve] name two places",
+            hint="Leave console_url out: it is public_url with /console behind it.",
+        )
+    return found
 
 
 def unknown_variables() -> dict[str, str | None]:
@@ -219,6 +246,15 @@ def _agent(document: dict[str, Any], file: Path | None) -> Principal | None:
     except MisuseError as error:
         message = str(error)
     raise ConfigProblem(f"[agent] in {file}: {message}")
+
+
+def people_in(file: Path) -> dict[str, Principal]:
+    """Who may decide, by their user name, as the file says now.
+
+    Raises:
+        ConfigProblem: it cannot be read, or says something unknown.
+    """
+    return _people(_read(file), file)
 
 
 def _people(document: dict[str, Any], file: Path | None) -> dict[str, Principal]:

@@ -92,6 +92,14 @@ COMMANDS: dict[str, Entry] = {
             **{"withdraw-vote": "Take back your vote, while other people's are waited for."},
         ),
         _entry(
+            "grants",
+            "Standing grants: leave given before the calls are made.",
+            give="Say what a grant would cover, and sign it. Nothing runs now.",
+            list="List the grants of your tenant that are good for something.",
+            show="Show exactly what one covers, and how often it was used.",
+            revoke="Take one back, everywhere. What it let through stays done.",
+        ),
+        _entry(
             "policy",
             "The policy file: what an ask needs, and who may give it.",
             check="Say all that is wrong with the policy file.",
@@ -104,6 +112,12 @@ COMMANDS: dict[str, Entry] = {
             show="Show one effect.",
             reconcile="Learn what became of unknown effects, then settle them.",
         ),
+        _entry(
+            "runs",
+            "How far each run has come, and what is left open of it.",
+            list="List the runs of your tenant, or your own.",
+            show="Show one run, and what its calls came to.",
+        ),
         _entry("stop", "Halt a tool, a tenant, a run or everything, or show what is halted."),
         _entry("resume", "Lift a stop."),
         _entry("serve", "Let the network in: the HTTP API of this project, until it is told to end."),
@@ -114,7 +128,9 @@ COMMANDS: dict[str, Entry] = {
             list="List the destinations, and what waits for each.",
             dead="List messages that were given up.",
             retry="Send a destination what was given up, and open it if it is closed.",
+            close="Send a destination nothing until it is retried; what waits for it is kept.",
             test="Send a destination a message that says it is a test.",
+            keys="Show the public keys that a webhook's receiver verifies with.",
         ),
         _entry(
             "audit",
@@ -152,6 +168,12 @@ COMMANDS: dict[str, Entry] = {
             rotate="Make a new key for the same agent; the old one goes on for a while.",
             revoke="End a key now, everywhere.",
         ),
+        _entry(
+            "sessions",
+            "Where people are signed in to the console, and ending that.",
+            list="List your sessions, or your tenant's.",
+            end="End one, a person's, or everybody's, on every host.",
+        ),
         _entry("config", "What the settings are, and who said so.", show="Show each setting."),
         _entry("doctor", "Is this deployment safe to start? Looks, and changes nothing."),
         _entry("verify", "Every guarantee, tried against this project's own tools and policy."),
@@ -179,6 +201,9 @@ Configuration, the first that says so: a flag (--config, --store, --key, --polic
 PLACET_STORE, PLACET_KEY, PLACET_POLICY), placet.toml in this folder or above, the default. Who you are is your user
 id's name in the system's password database; placet.toml lists who may decide. Whoever can read the key file can sign:
 guard it.
+
+With --server URL and --token-file FILE, call, tools list, approvals, grants, effects, runs, audit, stop and resume ask
+a server; then nothing of this is read, and who you are is what the token says.
 
 PLACET_DEBUG=1 shows where an unexpected error happened. NO_COLOR=1 and --no-color switch colour off.
 """

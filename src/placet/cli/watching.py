@@ -1,7 +1,7 @@
 """Follows what waits for a person: looks now and then, and tells what changed. It decides nothing.
 
-The store is looked at through one open gate. A store that is locked is asked again, for a while; one that is gone, or
-that another one took the place of, ends the watching.
+The store is looked at through one open gate, a server through one client. A store that is locked, or a server that does
+not answer, is asked again, for a while; a store that is gone, or that another one took the place of, ends the watching.
 """
 
 from __future__ import annotations
@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placet.bootstrap.surroundings import system_clock
-from placet.cli.project import open_project, require_store
+from placet.cli.desks import Desk
+from placet.cli.project import Place, require_store
 from placet.cli.screen import Form, instant_data, shown
-from placet.cli.seen import Seen, countdown, details, seconds_left, seen_of
+from placet.cli.seen import Seen, countdown, details, seconds_left
 from placet.cli.session import Session
-from placet.errors import DecisionRefused, NotFound, StoreMissing, StoreUnavailable
+from placet.errors import DecisionRefused, NotFound, PlacetError, StoreMissing
 from placet.model.approval import ApprovalState
-from placet.model.principal import Principal
-from placet.model.waking import approvals_topic
 from placet.ports.wakeups import pause
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
-
-    from placet.engine.gate import Gate
-    from placet.rules.contracts import Tool
 
 EXPIRING_SECONDS = 60.0
 PATIENT_LOOKS = 30
@@ -63,33 +59,31 @@ def _is_expiring(seen: Seen) -> bool:
     return left is not None and left <= EXPIRING_SECONDS
 
 
-async def watched(
-    session: Session, by: Principal, tools: Sequence[Tool], *, interval_seconds: float, limit: int
-) -> None:
+async def watched(session: Session, place: Place[Desk], *, interval_seconds: float, limit: int) -> None:
     """Watch until cancelled.
 
     Raises:
         StoreMissing: the store's file is gone, or another file has its name now.
-        StoreUnavailable: it has not served for too many looks in a row.
+        PlacetError: it has not served for too many looks in a row, or will not serve by itself again.
     """
     clock = system_clock()
-    store = require_store(session.settings)
+    store = require_store(session.settings) if session.server is None else None
     file = os.stat(store) if isinstance(store, Path) else None
-    async with open_project(session.settings, tools) as gate:
-        with _display(session) as display, gate.store.waiting_for(approvals_topic(by.tenant)) as wakeup:
+    async with place() as desk:
+        with _display(session) as display, desk.woken() as wakeup:
             before: dict[str, Seen] = {}
             failed = 0
             while True:
                 if isinstance(store, Path) and file is not None:
                     _require_same(store, file)
                 try:
-                    now = await _waiting(gate, by, tools, limit)
-                    changes = [*appeared(before, now), *await _vanished(gate, by, tools, before, now)]
-                except StoreUnavailable:
+                    now = await _waiting(desk, limit)
+                    changes = [*appeared(before, now), *await _vanished(desk, before, now)]
+                except PlacetError as error:
                     failed += 1
-                    if failed >= PATIENT_LOOKS:
+                    if not error.retryable or failed >= PATIENT_LOOKS:
                         raise
-                    display.trouble("the store does not serve; looking again")
+                    display.trouble(desk.trouble)
                 else:
                     failed = 0
                     display.show(now, changes, is_all=len(now) < limit)
@@ -108,15 +102,12 @@ def _require_same(path: os.PathLike[str], file: os.stat_result) -> None:
     )
 
 
-async def _waiting(gate: Gate, by: Principal, tools: Sequence[Tool], limit: int) -> list[Seen]:
-    views = await gate.desk.listed(by=by, states=(ApprovalState.PENDING,), limit=limit)
-    now = await gate.store.now()
-    return [seen_of(view, now, tools) for view in views if view.state is ApprovalState.PENDING]
+async def _waiting(desk: Desk, limit: int) -> list[Seen]:
+    found = await desk.listed((ApprovalState.PENDING,), limit)
+    return [seen for seen in found if seen.view.state is ApprovalState.PENDING]
 
 
-async def _vanished(
-    gate: Gate, by: Principal, tools: Sequence[Tool], before: Mapping[str, Seen], now: Sequence[Seen]
-) -> list[Change]:
+async def _vanished(desk: Desk, before: Mapping[str, Seen], now: Sequence[Seen]) -> list[Change]:
     """What became of those that wait no more. Older ones than the list is long may still wait; they are not told."""
     waiting = {seen.view.approval_id for seen in now}
     changes: list[Change] = []
@@ -124,15 +115,14 @@ async def _vanished(
         if approval_id in waiting:
             continue
         try:
-            view = await gate.desk.show(approval_id, by=by)
+            seen = await desk.show(approval_id)
         except NotFound:
             changes.append(Change(word="gone", seen=was))
         except DecisionRefused as refusal:
             changes.append(Change(word="void" if refusal.code == "key_retired" else "suspect", seen=was))
         else:
-            if view.state is not ApprovalState.PENDING:
-                seen = seen_of(view, await gate.store.now(), tools)
-                changes.append(Change(word=view.state.value, seen=seen))
+            if seen.view.state is not ApprovalState.PENDING:
+                changes.append(Change(word=seen.view.state.value, seen=seen))
     return changes
 
 
@@ -180,6 +170,7 @@ class _Table:
 
     def __init__(self, session: Session, live: Live) -> None:
         self._screen = session.screen
+        self._there = session.there
         self._live = live
         self._last = ""
 
@@ -198,7 +189,11 @@ class _Table:
             ]
             for seen in now
         ]
-        below = [self._last, "" if is_all else "... there may be more", "placet approvals show ID; Ctrl-C ends this"]
+        below = [
+            self._last,
+            "" if is_all else "... there may be more",
+            f"placet approvals show ID{self._there}; Ctrl-C ends this",
+        ]
         self._draw(rows, [line for line in below if line])
 
     def trouble(self, words: str) -> None:

@@ -8,8 +8,28 @@ sent under a name, and the same name is sent again.
 """
 
 from placet.client.calls import AsyncClient
-from placet.client.errors import AnswerLost, ServerRefused, ServerUnreachable
+from placet.client.errors import (
+    AnswerLost,
+    AnswerTooLarge,
+    AnswerUnreadable,
+    ServerNotTrusted,
+    ServerRedirects,
+    ServerRefused,
+    ServerUnreachable,
+)
 from placet.client.sync import Client
 from placet.client.wire import PlainHttp, Retries
 
-__all__ = ["AnswerLost", "AsyncClient", "Client", "PlainHttp", "Retries", "ServerRefused", "ServerUnreachable"]
+__all__ = [
+    "AnswerLost",
+    "AnswerTooLarge",
+    "AnswerUnreadable",
+    "AsyncClient",
+    "Client",
+    "PlainHttp",
+    "Retries",
+    "ServerNotTrusted",
+    "ServerRedirects",
+    "ServerRefused",
+    "ServerUnreachable",
+]

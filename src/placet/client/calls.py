@@ -8,28 +8,41 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from placet.client.errors import error_of
-from placet.client.outcomes import is_outcome, outcome_of
-from placet.client.wire import Answer, Ask, AsyncWire, PlainHttp, Retries, Wire, sent
+from placet.client.errors import AnswerLost, AnswerUnreadable, NotHeard
+from placet.client.outcomes import is_outcome
+from placet.client.reading import is_end_of_export, listed, members, objects, outcome, read, refused
+from placet.client.wire import Answer, Ask, AsyncWire, PlainHttp, Retries, Wire, look, sent
 from placet.engine.desk import ApprovalView
 from placet.engine.effect_views import EffectView
+from placet.engine.grant_views import GrantView
+from placet.engine.principal_views import PrincipalView
 from placet.engine.questions import QuestionView
+from placet.engine.run_views import RunDetails, RunView
 from placet.engine.settling import Truth
 from placet.engine.switch import StopReport, StopView
 from placet.errors import MisuseError
 from placet.model.approval import ApprovalDecision, ApprovalState
 from placet.model.audit import EventKind
 from placet.model.effect import EffectState
+from placet.model.grant import GrantWish
 from placet.model.json import JsonObject, JsonValue
 from placet.model.outcome import Outcome
-from placet.rules.documents import NotADocument, document_of, value_of
+from placet.model.run import LeftOpen
+from placet.rules.documents import document_of
+from placet.rules.run_refs import run_ref
 
 Value = TypeVar("Value")
 _MOST_IN_A_PAGE = 1_000
+_MOST_EMPTY_PAGES = 100
+"""Of one list: a page holds nothing where all that it was looked for in was altered, and the next one goes on."""
+_LONGEST_CURSOR = 4_096
+_LONGEST_END = 4_096
+"""Of the line that closes an export, with its end of line before it."""
 _DEFAULT = Retries()
 
 
@@ -41,6 +54,38 @@ class AuditWord:
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Further:
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Policy:
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    """What everybody is told of a tool, among the rest."""
+
+    name: str
+    version: str
+    effect_class: str
+    risk: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """A wish as the server's document has it."""
+
+    tool: str
+    subjects: tuple[str, ...]
+    limits: JsonObject
+    seconds: float
+    max_uses: int
+    run: str | None = None
+
+
 class AsyncClient:
     """Calls one server's API as one principal.
 
@@ -49,12 +94,19 @@ class AsyncClient:
         token: an API key or a token of an issuer, or what gives the one to send now.
         plain_http: where it may be sent without TLS.
 
+    Attributes:
+        answered_at: when the last answer was given, by the server's clock, to the second; None before one came.
+
     Every call raises:
-        ServerUnreachable: nothing was sent.
+        ServerUnreachable, ServerNotTrusted: nothing was sent.
         AnswerLost: it may have been served; call again with the same arguments, where they name the call.
-        SignInRefused, NotFound, DecisionRefused, ServerRefused: the server's word; `code` says which.
-        NotADocument: what answers there is no placet of this age.
+        AnswerTooLarge, AnswerUnreadable: it may have been served too, and calling again brings the same.
+        ServerRedirects: it was not asked at that address; a credential is not sent on.
+        SignInRefused, NotFound, DecisionRefused, InvalidArguments, ServerRefused: the server's word; `code` says which,
+            and `changed`, where it is there, how it stands now.
     """
+
+    answered_at: datetime | None = None
 
     def __init__(
         self,
@@ -113,10 +165,11 @@ class AsyncClient:
             headers=headers | _preferring(wait_seconds),
             wait_seconds=wait_seconds,
         )
-        answer = await sent(self._wire, ask, self._retries)
-        if not is_outcome(answer.document):
-            raise _refused(answer)
-        return outcome_of(answer.document)
+        answer = await self._answered(ask)
+        document = answer.document
+        if not is_outcome(document):
+            raise refused(answer, document)
+        return outcome(answer, document)
 
     async def submit_all(self, batch: Sequence[JsonObject], *, run: str) -> tuple[Outcome, ...]:
         """All proposals of one model turn, in order; each has its `call_id`."""
@@ -134,10 +187,8 @@ class AsyncClient:
         """The same, once it waits no more, or as it is when the time is over."""
         pending = {"If-None-Match": '"pending"', **_preferring(wait_seconds)}
         path = f"/v1/proposals/{_piece(approval_id)}"
-        answer = await self._asked(
-            Ask(method="GET", path=path, headers=pending, wait_seconds=wait_seconds), ok=(200, 304)
-        )
-        return await self.question(approval_id) if answer.status == 304 else _read(QuestionView, answer.document)
+        answer = await self._asked(look(path, headers=pending, wait_seconds=wait_seconds), ok=(200, 304))
+        return await self.question(approval_id) if answer.status == 304 else read(QuestionView, answer)
 
     # ------------------------------------------------------------ approvals
 
@@ -145,8 +196,8 @@ class AsyncClient:
         self, *, states: Sequence[ApprovalState] = (ApprovalState.PENDING,), limit: int = 100
     ) -> tuple[ApprovalView, ...]:
         """Approvals of the person's tenant, the newest first."""
-        found = await self._listed("/v1/approvals", "approvals", {"state": [each.value for each in states]}, limit)
-        return tuple(_read(ApprovalView, each) for each in found)
+        query = {"state": [each.value for each in states]}
+        return tuple(await self._listed(partial(members, ApprovalView), "/v1/approvals", "approvals", query, limit))
 
     async def approval(self, approval_id: str) -> ApprovalView:
         return await self._get(ApprovalView, f"/v1/approvals/{_piece(approval_id)}")
@@ -162,16 +213,68 @@ class AsyncClient:
         """Make another question of one that waits, with other arguments; the answer is the new one. Nothing runs."""
         path = f"/v1/approvals/{_piece(approval_id)}/edit"
         ask = Ask(method="POST", path=path, body={"digest": digest, "arguments": arguments}, is_safe=False)
-        return _read(ApprovalView, (await self._asked(ask, ok=(201,))).document)
+        return read(ApprovalView, await self._asked(ask, ok=(201,)))
 
     async def withdraw_vote(self, approval_id: str) -> ApprovalView:
         """Take back one's own vote, while other people's are waited for."""
-        path = f"/v1/approvals/{_piece(approval_id)}/withdraw-vote"
-        return _read(ApprovalView, (await self._asked(Ask(method="POST", path=path, is_safe=False))).document)
+        return await self._taken_back(f"/v1/approvals/{_piece(approval_id)}/withdraw-vote")
 
     async def withdraw(self, approval_id: str) -> ApprovalView:
-        path = f"/v1/approvals/{_piece(approval_id)}/withdraw"
-        return _read(ApprovalView, (await self._asked(Ask(method="POST", path=path, is_safe=False))).document)
+        """Take a question, or an approval that nobody has used, back."""
+        return await self._taken_back(f"/v1/approvals/{_piece(approval_id)}/withdraw")
+
+    # ------------------------------------------------------------ grants
+
+    async def grants(self, *, limit: int = 100) -> tuple[GrantView, ...]:
+        """Standing grants of the person's tenant, the newest first, those that have ended too."""
+        return tuple(await self._listed(partial(members, GrantView), "/v1/grants", "grants", {}, limit))
+
+    async def standing_grants(self, *, limit: int = 100) -> tuple[GrantView, ...]:
+        """Those only that answer questions now, however many have ended, and altered rows, which stop calls."""
+        query = {"which": "standing"}
+        return tuple(await self._listed(partial(members, GrantView), "/v1/grants", "grants", query, limit))
+
+    async def grant(self, grant_id: str) -> GrantView:
+        return await self._get(GrantView, f"/v1/grants/{_piece(grant_id)}")
+
+    async def grant_like(self, approval_id: str) -> GrantWish:
+        """The wish for a grant of calls like this one, and of no others; the approval is decided apart."""
+        answer = await self._asked(look(f"/v1/approvals/{_piece(approval_id)}/grant-wish"))
+        said = read(_Wish, answer)
+        return GrantWish(
+            tool=said.tool,
+            subjects=said.subjects,
+            limits=said.limits,
+            seconds=said.seconds,
+            max_uses=said.max_uses,
+            run_id=said.run,
+        )
+
+    async def draft_grant(self, wish: GrantWish) -> GrantView:
+        """What it would cover, in words, with the digest that giving it takes. Nothing is stored."""
+        ask = Ask(method="POST", path="/v1/grants/drafts", body=_wish_body(wish), only_looks=True)
+        return read(GrantView, await self._asked(ask))
+
+    async def give_grant(self, wish: GrantWish, *, digest: str) -> GrantView:
+        """Sign exactly what the draft with this digest said. Nothing runs now. Every answer is another grant.
+
+        Raises:
+            NotHeard: it may have been given; look at `standing_grants` before it is given once more.
+        """
+        ask = Ask(method="POST", path="/v1/grants", body={**_wish_body(wish), "digest": digest}, is_safe=False)
+        try:
+            return read(GrantView, await self._asked(ask, ok=(201,)))
+        except NotHeard as fault:
+            lost = fault
+        lost.hint, lost.retryable = (
+            "It may have been given: look at the grants there are before you give it again.",
+            False,
+        )
+        raise lost
+
+    async def revoke_grant(self, grant_id: str) -> GrantView:
+        """Take a grant back, on every host. Twice changes nothing."""
+        return read(GrantView, await self._asked(Ask(method="POST", path=f"/v1/grants/{_piece(grant_id)}/revoke")))
 
     # ------------------------------------------------------------ effects
 
@@ -179,8 +282,8 @@ class AsyncClient:
         self, *, states: Sequence[EffectState] = tuple(EffectState), limit: int = 100
     ) -> tuple[EffectView, ...]:
         """Effects that this principal may see, the newest change first."""
-        found = await self._listed("/v1/effects", "effects", {"state": [each.value for each in states]}, limit)
-        return tuple(_read(EffectView, each) for each in found)
+        query = {"state": [each.value for each in states]}
+        return tuple(await self._listed(partial(members, EffectView), "/v1/effects", "effects", query, limit))
 
     async def effect(self, operation_key: str) -> EffectView:
         return await self._get(EffectView, f"/v1/effects/{_effect_id(operation_key)}")
@@ -194,16 +297,34 @@ class AsyncClient:
         """Have the probe of an unknown effect asked now."""
         return await self._reconciled(operation_key, {"truth": "probe"}, is_safe=True)
 
-    # ------------------------------------------------------------ tools, policy, audit
+    # ------------------------------------------------------------ runs
+
+    async def runs(self, *, left: LeftOpen | None = None, limit: int = 100) -> tuple[RunView, ...]:
+        """Runs that this principal may see, the last to be opened first; only those of which `left` is left open."""
+        return await self._runs("all", left, limit)
+
+    async def own_runs(self, *, left: LeftOpen | None = None, limit: int = 100) -> tuple[RunView, ...]:
+        """The principal's own runs, whatever else it may see."""
+        return await self._runs("mine", left, limit)
+
+    async def run(self, run_id: str, *, calls: int = 100) -> RunDetails:
+        """One run, with so many of its calls, at most 1,000."""
+        return read(RunDetails, await self._asked(look(f"/v1/runs/{run_ref(run_id)}", query={"calls": calls})))
+
+    # ------------------------------------------------------------ who, tools, policy, audit
+
+    async def whoami(self) -> PrincipalView:
+        """Who the credential makes one there."""
+        return await self._get(PrincipalView, "/v1/whoami")
 
     async def tools(self) -> tuple[JsonObject, ...]:
         """The tools this principal may see, by name."""
-        answer = await self._asked(Ask(method="GET", path="/v1/tools"))
-        return tuple(_member(answer.document, "tools", list))
+        answer = await self._asked(look("/v1/tools"))
+        members(_Tool, answer, "tools")  # each is one
+        return tuple(objects(answer, "tools"))
 
     async def policy_version(self) -> str | None:
-        version: Any = (await self._asked(Ask(method="GET", path="/v1/policy"))).document.get("version")
-        return version if isinstance(version, str) else None
+        return read(_Policy, await self._asked(look("/v1/policy"))).version
 
     async def events(
         self,
@@ -216,7 +337,7 @@ class AsyncClient:
         """Audit events of the tenant, the newest first."""
         said: dict[str, Any] = {"kind": [each.value for each in kinds], "run": run, "tool": tool}
         query = {name: value for name, value in said.items() if value is not None}
-        return tuple(await self._listed("/v1/audit", "events", query, limit))
+        return tuple(await self._listed(objects, "/v1/audit", "events", query, limit))
 
     async def export_audit(self, take: Callable[[bytes], object]) -> None:
         """Give the export of the tenant's audit away, piece by piece.
@@ -224,23 +345,30 @@ class AsyncClient:
         Raises:
             AnswerLost: it ended before its end; what was given is no whole export.
         """
-        answer = await self._wire.stream(Ask(method="GET", path="/v1/audit/export"), take)
+        ending = bytearray()
+
+        def keep_the_end(piece: bytes) -> None:
+            take(piece)
+            ending[:] = (ending + piece)[-_LONGEST_END:]
+
+        answer = await self._wire.send(look("/v1/audit/export"), keep_the_end)
         if answer.status != 200:
-            raise _refused(answer)
+            raise refused(answer, answer.document)
+        if not is_end_of_export(bytes(ending)):
+            raise AnswerLost(only_looked=True)
 
     async def verify_audit(self) -> AuditWord:
         """Whether the whole audit of the server's store holds; takes as long as reading it."""
-        return _read(AuditWord, (await self._asked(Ask(method="POST", path="/v1/audit/verify"))).document)
+        return read(AuditWord, await self._asked(Ask(method="POST", path="/v1/audit/verify", only_looks=True)))
 
     # ------------------------------------------------------------ stops
 
     async def stops(self) -> tuple[StopView, ...]:
-        answer = await self._asked(Ask(method="GET", path="/v1/stops"))
-        return tuple(_read(StopView, each) for each in _member(answer.document, "stops", list))
+        return tuple(members(StopView, await self._asked(look("/v1/stops")), "stops"))
 
     async def stop(self, scope: str, *, reason: str = "", all_tenants: bool = False) -> StopReport:
         body: JsonObject = {"scope": scope, "reason": reason, "all_tenants": all_tenants}
-        return _read(StopReport, (await self._asked(Ask(method="POST", path="/v1/stops", body=body))).document)
+        return read(StopReport, await self._asked(Ask(method="POST", path="/v1/stops", body=body)))
 
     async def resume(self, scope: str, *, all_tenants: bool = False) -> None:
         query = {"scope": scope, "all_tenants": "true" if all_tenants else "false"}
@@ -252,60 +380,83 @@ class AsyncClient:
         proposals: list[JsonValue] = [*batch]
         body: JsonObject = {"run": run, "proposals": proposals, "stop_on_failure": stops}
         answer = await self._asked(Ask(method="POST", path="/v1/proposals/batch", body=body), ok=(200, 422))
-        return tuple(outcome_of(each) for each in _member(answer.document, "outcomes", list))
+        return tuple(outcome(answer, each) for each in listed(answer, "outcomes"))
 
     async def _decide(self, approval_id: str, decision: ApprovalDecision, digest: str, reason: str) -> ApprovalView:
         body: JsonObject = {"decision": decision.value, "digest": digest, "reason": reason}
         path = f"/v1/approvals/{_piece(approval_id)}/decision"
-        return _read(ApprovalView, (await self._asked(Ask(method="POST", path=path, body=body))).document)
+        return read(ApprovalView, await self._asked(Ask(method="POST", path=path, body=body)))
+
+    async def _taken_back(self, path: str) -> ApprovalView:
+        return read(ApprovalView, await self._asked(Ask(method="POST", path=path, is_safe=False)))
 
     async def _reconciled(self, operation_key: str, body: JsonObject, *, is_safe: bool) -> EffectView:
         path = f"/v1/effects/{_effect_id(operation_key)}/reconcile"
-        answer = await self._asked(Ask(method="POST", path=path, body=body, is_safe=is_safe))
-        return _read(EffectView, answer.document)
+        return read(EffectView, await self._asked(Ask(method="POST", path=path, body=body, is_safe=is_safe)))
+
+    async def _runs(self, whose: str, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
+        query = {"whose": whose, **({} if left is None else {"left_open": left.value})}
+        return tuple(await self._listed(partial(members, RunView), "/v1/runs", "runs", query, limit))
 
     async def _get(self, kind: type[Value], path: str) -> Value:
-        return _read(kind, (await self._asked(Ask(method="GET", path=path))).document)
+        return read(kind, await self._asked(look(path)))
 
-    async def _listed(self, path: str, member: str, query: dict[str, Any], limit: int) -> list[Any]:
-        """So many of a list, page after page."""
-        found: list[Any] = []
-        cursor: object = None
-        while len(found) < limit:
+    async def _listed(
+        self, taken: Callable[[Answer, str], list[Value]], path: str, member: str, query: dict[str, Any], limit: int
+    ) -> list[Value]:
+        """So many of a list, page after page.
+
+        Raises:
+            AnswerUnreadable: it goes on without an end, or from where it has been.
+        """
+        found: list[Value] = []
+        cursor: str | None = None
+        seen: set[str | None] = {None}
+        empty = 0
+        while len(found) < limit and empty <= _MOST_EMPTY_PAGES:
             size = {"limit": min(limit - len(found), _MOST_IN_A_PAGE)}
             at = {} if cursor is None else {"cursor": cursor}
-            document = (await self._asked(Ask(method="GET", path=path, query={**query, **size, **at}))).document
-            found += _member(document, member, list)
-            cursor = document.get("next")
+            answer = await self._asked(look(path, query={**query, **size, **at}))
+            page = taken(answer, member)
+            found += page
+            empty += not page
+            cursor = read(_Further, answer).next
             if cursor is None:
-                break
+                return found[:limit]
+            if cursor in seen or not 0 < len(cursor) <= _LONGEST_CURSOR or not cursor.isascii():
+                raise AnswerUnreadable(only_looked=True)
+            seen.add(cursor)
+        if len(found) < limit:
+            raise AnswerUnreadable(only_looked=True)
         return found[:limit]
 
     async def _asked(self, ask: Ask, *, ok: tuple[int, ...] = (200,)) -> Answer:
-        answer = await sent(self._wire, ask, self._retries)
+        answer = await self._answered(ask)
         if answer.status not in ok:
-            raise _refused(answer)
+            raise refused(answer, answer.document)
         return answer
 
-
-def _refused(answer: Answer) -> Exception:
-    document = answer.document
-    return error_of(answer.status, document if isinstance(document, dict) else {})
-
-
-def _read(kind: type[Value], document: Any) -> Value:
-    return value_of(kind, document)
-
-
-def _member(document: Any, name: str, kind: type[Value]) -> Value:
-    if isinstance(document, dict) and isinstance(document.get(name), kind):
-        member: Value = document[name]
-        return member
-    raise NotADocument
+    async def _answered(self, ask: Ask) -> Answer:
+        answer = await sent(self._wire, ask, self._retries)
+        self.answered_at = answer.answered_at or self.answered_at
+        return answer
 
 
 def _preferring(seconds: float) -> dict[str, str]:
     return {"Prefer": f"wait={math.ceil(seconds)}"} if seconds > 0 else {}
+
+
+def _wish_body(wish: GrantWish) -> JsonObject:
+    named: JsonObject = {} if wish.run_id is None else {"run": wish.run_id}
+    return {
+        "tool": wish.tool,
+        "subjects": list(wish.subjects),
+        "limits": wish.limits,
+        "seconds": wish.seconds,
+        "max_uses": wish.max_uses,
+        "reason": wish.reason,
+        **named,
+    }
 
 
 def _quoted(key: str) -> str:

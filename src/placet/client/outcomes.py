@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from placet.errors import PlacetError
 from placet.model.identifiers import ApprovalId, OperationKey
+from placet.model.json import JsonObject
 from placet.model.outcome import (
     AwaitingApproval,
     Conflict,
@@ -19,7 +21,7 @@ from placet.model.outcome import (
     TimedOut,
     Unknown,
 )
-from placet.rules.documents import NotADocument
+from placet.rules.documents import NotADocument, value_of
 
 
 def outcome_of(document: Any) -> Outcome:
@@ -29,7 +31,7 @@ def outcome_of(document: Any) -> Outcome:
     """
     try:
         return _outcome(document)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, PlacetError):
         pass
     raise NotADocument
 
@@ -51,26 +53,27 @@ def _outcome(document: Any) -> Outcome:
     match document["status"]:
         case "succeeded" | "replayed" as status:
             kind = Succeeded if status == "succeeded" else Replayed
-            unavailable = document.get("result_unavailable")
+            unavailable = _text_or_none(document.get("result_unavailable"))
             result = document["result"] if unavailable is None else None
             return kind(**common, result=result, result_unavailable=unavailable)
         case "invalid":
-            problems = tuple((_text(each["path"]), _text(each["problem"])) for each in document["problems"])
+            problems = tuple((_text(each["path"]), _text(each["problem"])) for each in _list(document["problems"]))
             return Invalid(**common, problems=problems)
         case "refused":
             return Refused(
                 **common,
-                reasons=tuple(map(_text, document["reasons"])),
-                words=document.get("reviewer_said"),
-                retry_after_seconds=document.get("retry_after_seconds"),
+                reasons=tuple(map(_text, _list(document["reasons"]))),
+                words=_text_or_none(document.get("reviewer_said")),
+                retry_after_seconds=_seconds(document.get("retry_after_seconds")),
+                edited_arguments=_object(document.get("edited_arguments")),
             )
         case "awaiting_approval":
             return AwaitingApproval(**common, approval_id=ApprovalId(_text(document["approval_id"])))
         case "failed":
             return Failed(
                 **common,
-                words=document.get("tool_said"),
-                retry_after_seconds=document.get("retry_after_seconds"),
+                words=_text_or_none(document.get("tool_said")),
+                retry_after_seconds=_seconds(document.get("retry_after_seconds")),
             )
         case "in_progress":
             return InProgress(**common)
@@ -84,6 +87,26 @@ def _outcome(document: Any) -> Outcome:
             return NotRun(**common)
         case _:
             raise ValueError
+
+
+def _object(value: object) -> JsonObject | None:
+    if value is None or type(value) is dict:
+        return value
+    raise TypeError
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is list:
+        return value
+    raise TypeError
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else value_of(float, value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:

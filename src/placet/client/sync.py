@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -64,6 +65,11 @@ class Client:
     ) -> None:
         self.close()
 
+    @property
+    def answered_at(self) -> datetime | None:
+        """When the last answer was given, by the server's clock, to the second; None before one came."""
+        return self._calls.answered_at
+
     close = _run(AsyncClient.close)
     submit = _run(AsyncClient.submit)
     submit_all = _run(AsyncClient.submit_all)
@@ -77,10 +83,21 @@ class Client:
     edit = _run(AsyncClient.edit)
     withdraw_vote = _run(AsyncClient.withdraw_vote)
     withdraw = _run(AsyncClient.withdraw)
+    grants = _run(AsyncClient.grants)
+    standing_grants = _run(AsyncClient.standing_grants)
+    grant = _run(AsyncClient.grant)
+    grant_like = _run(AsyncClient.grant_like)
+    draft_grant = _run(AsyncClient.draft_grant)
+    give_grant = _run(AsyncClient.give_grant)
+    revoke_grant = _run(AsyncClient.revoke_grant)
     effects = _run(AsyncClient.effects)
     effect = _run(AsyncClient.effect)
     settle = _run(AsyncClient.settle)
     probe = _run(AsyncClient.probe)
+    runs = _run(AsyncClient.runs)
+    own_runs = _run(AsyncClient.own_runs)
+    run = _run(AsyncClient.run)
+    whoami = _run(AsyncClient.whoami)
     tools = _run(AsyncClient.tools)
     policy_version = _run(AsyncClient.policy_version)
     events = _run(AsyncClient.events)

@@ -19,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
-    HTMLResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
@@ -28,16 +27,21 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from placet.console import refusals
 from placet.console.doors import FORM_SECONDS, Doors, NotAForm
 from placet.console.drawing import environment
+from placet.console.entrance import Entrance, plain
 from placet.console.headers import protect
-from placet.console.pages import audit, decision, effects, inbox, operating
-from placet.console.visit import Visit, new_nonce
+from placet.console.pages import audit, decision, effects, grants, inbox, operating, runs, standing, why
+from placet.console.visit import Visit
 from placet.engine.faults import told
 from placet.engine.gate import Gate
-from placet.errors import DecisionRefused, MisuseError, NotFound, PlacetError, SignInRefused, StoreError
+from placet.engine.listing import PEOPLE_FAILED
+from placet.errors import AuditBusy, DecisionRefused, MisuseError, NotFound, PlacetError, StoreError
 from placet.model.waking import approvals_topic
+from placet.model.watching import WaitingMark
 from placet.ports.clock import Clock
+from placet.ports.issuer_sign_in import IssuerSignIn
 from placet.ports.sessions import ConsoleSession, Sessions
 from placet.ports.wakeups import Wakeup, pause
 
@@ -56,22 +60,29 @@ _LOOKS: dict[str, Page] = {
     "/": inbox.inbox,
     "/news": inbox.news,
     "/approvals/{approval_id}": decision.show,
+    "/approvals/{approval_id}/standing": standing.standing,
     "/effects": effects.effects,
     "/effect": effects.effect,
-    "/runs": audit.runs,
-    "/run": audit.run,
+    "/runs": runs.runs,
+    "/run": runs.run,
+    "/run/news": runs.run_news,
     "/audit": audit.audit,
     "/audit/verify": audit.verify,
     "/audit/events.jsonl": audit.export,
+    "/why": why.why,
+    "/grants": grants.grants,
     "/tools": operating.tools,
     "/stops": operating.stops,
     "/me": operating.me,
 }
+_GLANCES = frozenset({inbox.news, runs.run_news, standing.standing})
+"""What an open page asks by itself."""
 _POSTS: dict[str, Page] = {
     "/approvals/{approval_id}/decision": decision.decide,
     "/approvals/{approval_id}/edit": decision.edit,
     "/approvals/{approval_id}/withdrawal": decision.withdraw,
     "/approvals/{approval_id}/vote-withdrawal": decision.withdraw_vote,
+    "/grants/revocation": grants.revoke,
     "/effect/settlement": effects.settle,
     "/effect/probe": effects.probe,
     "/stops/stop": operating.stop,
@@ -86,6 +97,8 @@ class Console:
         root: where it is mounted; all its links begin with it.
         is_dev: whether it is served over http on loopback, so that its cookie cannot be a `__Host-` one.
         form_seconds: how long a browser may take to send a form.
+        issuers: whose own pages people come in through; not where it `is_dev`.
+        public_url: this site as browsers know it; forms come from there. Without it they come from where `Host` says.
     """
 
     def __init__(
@@ -97,14 +110,20 @@ class Console:
         root: str = "/console",
         is_dev: bool = False,
         form_seconds: float = FORM_SECONDS,
+        issuers: IssuerSignIn | None = None,
+        public_url: str | None = None,
     ) -> None:
         self.root = root
         self._closing = asyncio.Event()
         self._gate = gate
+        self._sessions = sessions
         self._clock = clock
         self._is_dev = is_dev
-        self._doors = Doors(sessions, root=root, is_dev=is_dev, form_seconds=form_seconds)
+        self._doors = Doors(sessions, root=root, is_dev=is_dev, form_seconds=form_seconds, public_url=public_url)
         self._templates: Environment = environment()
+        self._entrance = Entrance(
+            self._doors, sessions=sessions, issuers=issuers, templates=self._templates, root=root, is_dev=is_dev
+        )
         self._application = self._routed()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +140,7 @@ class Console:
         except Exception as fault:
             _log.error("the console failed", extra=told(fault))
             if not begun and scope["type"] == "http":
-                await self._plain("internal_fault", 500)(scope, receive, send)
+                await plain("internal_fault", 500)(scope, receive, send)
 
     def close(self) -> None:
         """Let open pages go: nobody is told anything live any more."""
@@ -134,15 +153,13 @@ class Console:
             *looks,
             *posts,
             Route("/live", self._live, methods=["GET"]),
-            Route("/sign-in", self._sign_in_page, methods=["GET"]),
-            Route("/sign-in", self._sign_in, methods=["POST"]),
-            Route("/sign-out", self._sign_out, methods=["POST"]),
+            *self._entrance.routes(),
             Route("/static/{name}", self._static, methods=["GET"]),
             Route("/{path:path}", self._nowhere, methods=["GET", "POST"]),
         ]
         made = Starlette(
             routes=[Route(self.root, self._front, methods=["GET"]), Mount(self.root, routes=inside)],
-            exception_handlers={HTTPException: self._not_routed},
+            exception_handlers={HTTPException: self._not_routed, StoreError: _away},
         )
         made.router.redirect_slashes = False  # its redirects go to whatever host the request names
         return made
@@ -150,11 +167,16 @@ class Console:
     # ------------------------------------------------------------ looks and posts
 
     def _look(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        seen_by = self._watch if page is inbox.news else self._visit
+        seen_by = self._watch if page in _GLANCES else self._visit
 
         async def look(request: Request) -> Response:
             visit = await seen_by(request)
-            return self._to_sign_in(request) if visit is None else await self._answered(visit, page)
+            if visit is None:
+                return self._to_sign_in(request)
+            answer = await self._answered(visit, page)
+            if page in _GLANCES and answer.status_code >= 400:
+                answer.headers["HX-Reswap"] = "none"  # what an open page says stays until there is something better
+            return answer
 
         return look
 
@@ -162,11 +184,11 @@ class Console:
         async def post(request: Request) -> Response:
             visit = await self._visit(request)
             if visit is None:
-                return self._plain("signed_out", 401)
+                return plain("signed_out", 401)
             try:
                 form = await self._doors.form(request, visit.session)
             except NotAForm as refused:
-                return self._plain(refused.code, refused.status)
+                return plain(refused.code, refused.status)
             return await self._answered(replace(visit, form=form), page)
 
         return post
@@ -179,13 +201,17 @@ class Console:
         return await self._visit_of(request, self._doors.glance)
 
     async def _visit_of(self, request: Request, whose: WhoseRequest) -> Visit | None:
-        try:
-            session = await whose(request)
-        except StoreError:
-            session = None
+        session = await whose(request)
         if session is None:
             return None
-        return Visit(request=request, gate=self._gate, session=session, templates=self._templates, root=self.root)
+        return Visit(
+            request=request,
+            gate=self._gate,
+            sessions=self._sessions,
+            session=session,
+            templates=self._templates,
+            root=self.root,
+        )
 
     async def _answered(self, visit: Visit, page: Page) -> Response:
         try:
@@ -195,8 +221,9 @@ class Console:
         except MisuseError as misuse:
             answer = self._fault(visit, 400, "That cannot be done", str(misuse))
         except DecisionRefused as refusal:
-            status = 403 if refusal.code == "scope_missing" else 409
-            answer = self._fault(visit, status, "That was refused", f"{refusal} {refusal.hint}")
+            answer = self._fault(visit, refusals.status_of(refusal), "That was refused", refusals.words_of(refusal))
+        except AuditBusy as busy:
+            answer = self._fault(visit, 503, "Somebody verifies the audit already", f"{busy} {busy.hint}")
         except StoreError as fault:
             _log.warning("a page had no store", extra={"code": fault.code})
             answer = self._fault(visit, 503, "The store does not answer", f"{fault} {fault.hint}")
@@ -217,14 +244,14 @@ class Console:
         """Says that something changed; the page asks what. Ends with the session."""
         visit = await self._watch(request)
         if visit is None:
-            return self._plain("signed_out", 401)
+            return plain("signed_out", 401)
         answer = StreamingResponse(self._changes(visit), media_type="text/event-stream")
         protect(answer.headers, nonce=visit.nonce)
         answer.headers["X-Accel-Buffering"] = "no"
         return answer
 
     async def _changes(self, visit: Visit) -> AsyncIterator[str]:
-        before: frozenset[str] | None = None
+        before: tuple[WaitingMark, ...] | None = None
         quiet = 0.0
         with self._gate.store.waiting_for(approvals_topic(visit.by.tenant)) as wakeup:
             while not self._closing.is_set():
@@ -232,14 +259,12 @@ class Console:
                     if await self._doors.glance(visit.request) is None:
                         yield "event: signed-out\ndata: 1\n\n"
                         return
-                    pending = await self._gate.desk.pending(by=visit.by, limit=inbox.MOST_ROWS)
+                    glance = await self._gate.desk.watching.glance(by=visit.by, limit=inbox.MOST_ROWS)
                 except PlacetError:
-                    pending = None
-                if pending is not None:
-                    now = frozenset(f"{view.approval_id}{view.state}" for view in pending)
-                    if now != before:
-                        before, quiet = now, 0.0
-                        yield f"event: approvals\ndata: {len(pending)}\n\n"
+                    glance = None
+                if glance is not None and glance.marks != before:
+                    before, quiet = glance.marks, 0.0
+                    yield f"event: approvals\ndata: {len(glance.marks)}\n\n"
                 if quiet >= _BEAT_SECONDS:
                     quiet = 0.0
                     yield ": still here\n\n"
@@ -256,7 +281,7 @@ class Console:
             resting.cancel()
             closing.cancel()
 
-    # ------------------------------------------------------------ in and out
+    # ------------------------------------------------------------ whoever is nobody
 
     def _to_sign_in(self, request: Request) -> Response:
         """To the door; a part of a page that finds nobody signed in takes the whole page there."""
@@ -269,64 +294,12 @@ class Console:
         protect(answer.headers, nonce=None)
         return answer
 
-    async def _sign_in_page(self, request: Request) -> Response:
-        """The secret of a one-time link is behind its `#`, which no browser sends: a script puts it into the form."""
-        return self._door(request, said="", status=200)
-
-    async def _sign_in(self, request: Request) -> Response:
-        try:
-            form = await self._doors.form(request, None)
-            cookie = await self._doors.redeem(form.get("link", "").strip())
-        except NotAForm as refused:
-            return self._plain(refused.code, refused.status)
-        except SignInRefused:
-            return self._door(request, said="This link was used already, or is too old. Ask for a new one.", status=403)
-        except StoreError:
-            return self._door(request, said="The store does not answer. Try again.", status=503)
-        answer = RedirectResponse(self._doors.place_after(form.get("next", "")), status_code=303)
-        answer.set_cookie(
-            self._doors.cookie_name, cookie, path="/", secure=not self._is_dev, httponly=True, samesite="strict"
-        )
-        protect(answer.headers, nonce=None)
-        return answer
-
-    async def _sign_out(self, request: Request) -> Response:
-        visit = await self._visit(request)
-        if visit is not None:
-            try:
-                await self._doors.form(request, visit.session)
-            except NotAForm as refused:
-                return self._plain(refused.code, refused.status)
-            await self._doors.sign_out(request)
-        answer = RedirectResponse(f"{self.root}/sign-in?done=signed_out", status_code=303)
-        answer.delete_cookie(
-            self._doors.cookie_name, path="/", secure=not self._is_dev, httponly=True, samesite="strict"
-        )
-        protect(answer.headers, nonce=None)
-        answer.headers["Clear-Site-Data"] = '"cache"'
-        return answer
-
-    def _door(self, request: Request, *, said: str, status: int) -> Response:
-        nonce = new_nonce()
-        wanted = self._doors.place_after(request.query_params.get("next", ""))
-        text = self._templates.get_template("sign_in.html.jinja").render(
-            root=self.root,
-            nonce=nonce,
-            said=said,
-            next=wanted,
-            is_dev=self._is_dev,
-            done=request.query_params.get("done") == "signed_out",
-        )
-        answer = HTMLResponse(text, status_code=status)
-        protect(answer.headers, nonce=nonce)
-        return answer
-
     # ------------------------------------------------------------ the rest
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _STATIC_NAMES:
-            return self._plain("not_found", 404)
+            return plain("not_found", 404)
         path = _STATIC / name
         answer = FileResponse(path, media_type=_KINDS[path.suffix])
         protect(answer.headers, nonce=None)
@@ -342,7 +315,7 @@ class Console:
     async def _not_routed(self, request: Request, error: Exception) -> Response:
         """What the router says by itself: not this method."""
         is_method = isinstance(error, HTTPException) and error.status_code == 405
-        answer = self._plain("method_not_allowed", 405) if is_method else self._plain("not_found", 404)
+        answer = plain("method_not_allowed", 405) if is_method else plain("not_found", 404)
         if isinstance(error, HTTPException) and is_method:
             answer.headers["Allow"] = (error.headers or {}).get("Allow", "GET")
         return answer
@@ -350,14 +323,23 @@ class Console:
     async def _nowhere(self, request: Request) -> Response:
         visit = await self._visit(request)
         if visit is None:
-            return self._to_sign_in(request) if request.method == "GET" else self._plain("signed_out", 401)
+            return self._to_sign_in(request) if request.method == "GET" else plain("signed_out", 401)
         answer = self._fault(visit, 404, "There is no such page", "Perhaps it was moved, or the address is cut.")
         protect(answer.headers, nonce=visit.nonce)
         return answer
 
-    def _plain(self, code: str, status: int) -> Response:
-        answer = PlainTextResponse(f"{code}\n", status_code=status)
-        if status in (408, 413):
-            answer.headers["Connection"] = "close"  # the rest of the body is not waited for
-        protect(answer.headers, nonce=None)
-        return answer
+
+async def _away(request: Request, fault: Exception) -> Response:
+    """Nobody can tell whose request it is; nothing was looked at or done, and whoever is signed in stays so."""
+    code = getattr(fault, "code", "")
+    if code == PEOPLE_FAILED:
+        absent = "list of people"  # of which the log says once that it is away
+    else:
+        absent = "store"
+        _log.warning("a request had no store", extra={"code": code})
+    said = f"The {absent} does not answer. Nothing was done. Try again. ({code})\n"
+    answer = PlainTextResponse(said, status_code=503)
+    answer.headers["Retry-After"] = "1"
+    answer.headers["HX-Reswap"] = "none"
+    protect(answer.headers, nonce=None)
+    return answer

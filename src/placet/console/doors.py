@@ -41,8 +41,17 @@ class NotAForm(Exception):
 class Doors:
     """Lets people in and out, and forms through."""
 
-    def __init__(self, sessions: Sessions, *, root: str, is_dev: bool, form_seconds: float = FORM_SECONDS) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        root: str,
+        is_dev: bool,
+        form_seconds: float = FORM_SECONDS,
+        public_url: str | None = None,
+    ) -> None:
         self._sessions = sessions
+        self._public_url = public_url
         self._form_seconds = form_seconds
         self._root = root
         self._is_dev = is_dev
@@ -62,7 +71,7 @@ class Doors:
     async def _session(
         self, request: Request, look: Callable[[str], Awaitable[ConsoleSession]]
     ) -> ConsoleSession | None:
-        cookie = _cookie(request, self.cookie_name)
+        cookie = self.cookie(request, self.cookie_name)
         if not cookie:
             return None
         try:
@@ -79,7 +88,15 @@ class Doors:
         return (await self._sessions.redeem(link)).cookie
 
     async def sign_out(self, request: Request) -> None:
-        await self._sessions.end(_cookie(request, self.cookie_name))
+        await self._sessions.end(self.cookie(request, self.cookie_name))
+
+    def cookie(self, request: Request, name: str) -> str:
+        """The value of the one cookie of exactly this name. Two of it, or a name that is only read as it, are
+        nobody's: another site of the same domain may have set them.
+        """
+        said = [part for header in request.headers.getlist("cookie") for part in header.split(";")]
+        found = [value for key, _, value in (part.strip(" \t").partition("=") for part in said) if key == name]
+        return found[0] if len(found) == 1 else ""
 
     async def form(self, request: Request, session: ConsoleSession | None) -> dict[str, str]:
         """The fields of a post; each once.
@@ -87,7 +104,7 @@ class Doors:
         Raises:
             NotAForm: it is not a form of this site, of this session, or of a sane size.
         """
-        if not _is_from_here(request):
+        if not _is_from_here(request, self._public_url):
             raise NotAForm(code="foreign_origin", status=403)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
             raise NotAForm(code="not_a_form", status=415)
@@ -104,7 +121,7 @@ class Doors:
         return wanted if is_ours and "//" not in wanted and "/../" not in f"{path}/" else inside
 
 
-def _is_from_here(request: Request) -> bool:
+def _is_from_here(request: Request, public_url: str | None) -> bool:
     """Whether a page of this very site sent it. Browsers say so in one header or the other, and scripts cannot."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in _SAME_SITE:
@@ -112,17 +129,10 @@ def _is_from_here(request: Request) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return site is not None
+    if public_url is not None:
+        return origin == public_url
     scheme, _, host = origin.partition("://")
     return scheme in ("http", "https") and host == request.headers.get("host")
-
-
-def _cookie(request: Request, name: str) -> str:
-    """The value of the one cookie of exactly this name. Two of it, or a name that is only read as it, are nobody's:
-    another site of the same domain may have set them.
-    """
-    said = [part for header in request.headers.getlist("cookie") for part in header.split(";")]
-    found = [value for key, _, value in (part.strip(" \t").partition("=") for part in said) if key == name]
-    return found[0] if len(found) == 1 else ""
 
 
 async def _body(request: Request, seconds: float) -> bytes:

@@ -31,7 +31,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"chips": chips, "time": time_element, "duration": words.length_words}
+    made.filters |= {"chips": chips, "time": time_element, "duration": words.length_words, "span": words.span_words}
     made.globals |= {"words": words}
     return made
 

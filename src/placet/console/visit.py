@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from placet.console.words import DONE
 from placet.engine.gate import Gate
 from placet.model.principal import Principal
-from placet.ports.sessions import ConsoleSession
+from placet.ports.sessions import ConsoleSession, Sessions
 
 
 def new_nonce() -> str:
@@ -34,6 +34,7 @@ class Visit:
 
     request: Request
     gate: Gate
+    sessions: Sessions
     session: ConsoleSession
     templates: Environment
     root: str
@@ -55,14 +56,14 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **facts: Any) -> Response:
         """A whole page, or the part of it that its template makes on its own."""
+        done = DONE.get(self.asked("done"), "")
         text = self.templates.get_template(template).render(
             visit=self,
             by=self.by,
             session=self.session,
             root=self.root,
             nonce=self.nonce,
-            done=DONE.get(self.asked("done"), ""),
-            **facts,
+            **({"done": done} | facts),
         )
         return HTMLResponse(text, status_code=status)
 

@@ -32,6 +32,10 @@ WHY_NOT = {
     "not_an_approver": "The policy names others who decide calls like this one.",
     "not_listed_any_more": "You were named as one who decides calls like this one, and are not any more.",
     "vote_withdrawn": "You took your vote back; it cannot be given again.",
+    "people_failed": "The list of people does not answer, so nobody can tell now whether you may. Try again.",
+    "policy_failed": "The policy does not answer, so nobody can tell now whether you may. Try again.",
+    "policy_changed": "Another policy is in force than the one that asked. Whoever asked has to ask anew.",
+    "rule_not_here": "The rule that asked is not in the policy any more. Whoever asked has to ask anew.",
     "contract_not_here": "This server does not know the tool's contract, so it cannot show all that would run.",
 }
 """Why a person may not decide, by the desk's code."""
@@ -92,11 +96,12 @@ DONE = {
     "voted": "Your vote is counted. Others have to approve as well before it may run.",
     "vote_withdrawn": "Your vote is taken back, and cannot be given again.",
     "withdrawn": "Taken back. It can no longer be decided or used.",
+    "revoked": "Revoked. It lets nothing through any more.",
     "settled": "Recorded. The effect is settled.",
     "probed": "Looked again. The state below is what is known now.",
     "stopped": "Stopped. Nothing of it is dispatched from now on.",
     "resumed": "Resumed.",
-    "signed_out": "You are signed out.",
+    "session_ended": "That session is over.",
 }
 """What a page says after a form was taken, by the word in its address. Other words say nothing."""
 
@@ -120,3 +125,8 @@ def length_words(seconds: float) -> str:
             rest = whole % size // below
             return f"{whole // size} {unit} {rest} {below_unit}" if rest else f"{whole // size} {unit}"
     return f"{whole} s"
+
+
+def span_words(seconds: float) -> str:
+    """A length of time between two steps, which may be shorter than a second."""
+    return length_words(seconds) if seconds >= 1 else f"{seconds * 1000:.0f} ms"

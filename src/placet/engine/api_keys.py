@@ -101,6 +101,7 @@ class ApiKeys:
             StoreError: nothing was made, or nobody has seen its text.
         """
         await self._require(by)
+        await self._require_environment(environment, by)
         lifetime = _seconds(lifetime_seconds, "lifetime_seconds", most=LONGEST_LIFETIME_SECONDS)
         principal = Principal.agent(subject, tenant=by.tenant, roles=roles, scopes=scopes, environment=environment)
         now = await self._store.now()
@@ -142,6 +143,7 @@ class ApiKeys:
             raise _refused("not_usable", hint="Make a new one: placet api-keys create")
         if old.rotated_to is not None:
             raise _refused("already_rotated", hint="Rotate the new one.")
+        await self._require_environment(old.principal.environment, by)
         made = self._fresh(old.principal, by, now=now, expires_at=now + lifetime, rotated_from=old.api_key_id)
         ending = replace(
             old,
@@ -235,6 +237,13 @@ class ApiKeys:
         if MANAGE_SCOPE not in by.scopes:
             raise await self._refusal(by, "scope_missing")
 
+    async def _require_environment(self, environment: str, by: Principal) -> None:
+        """Whoever acts where everything acts that names no environment hands out keys for every other one too; nobody
+        else reaches beyond its own.
+        """
+        if by.environment not in (environment, DEFAULT_ENVIRONMENT):
+            raise await self._refusal(by, "other_environment")
+
     async def _refusal(self, by: Principal, code: str) -> DecisionRefused:
         event = self._chronicle.event(
             EventKind.API_KEY_REFUSED,
@@ -292,5 +301,6 @@ _REFUSALS = {
     "changed_meanwhile": "Somebody else changed this key at the same time; nothing was done.",
     "not_usable": "This key opens nothing any more, so there is nothing to rotate.",
     "not_a_person": "Only a person's own sign-in makes and ends API keys.",
+    "other_environment": "A key for another environment than your own is not yours to give.",
     "scope_missing": f"This needs the scope {MANAGE_SCOPE}.",
 }

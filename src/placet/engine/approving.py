@@ -12,11 +12,13 @@ from datetime import timedelta
 from placet.engine.chronicle import Chronicle
 from placet.engine.editing import arguments_of
 from placet.engine.entitling import UNCERTAIN, Decided, Entitling
+from placet.engine.standing import Granted, StandingGrants, SuspectGrant
 from placet.engine.verifying import question_binding, verify, verify_quorum
 from placet.model.approval import Approval, ApprovalState, Question
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.decision import Ask, RequirementKind
+from placet.model.grant import GrantId
 from placet.model.identifiers import ApprovalId
 from placet.model.json import JsonObject
 from placet.model.ledger import NotYourRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
@@ -59,7 +61,19 @@ class EditedByPerson:
     arguments: JsonObject
 
 
-Finding = EditedByPerson | Approval | Waiting | RefusedBefore | Suspect | OverBudget | NotYourRun | Stopped | ToolClosed
+Finding = (
+    EditedByPerson
+    | Approval
+    | Waiting
+    | RefusedBefore
+    | Suspect
+    | Granted
+    | SuspectGrant
+    | OverBudget
+    | NotYourRun
+    | Stopped
+    | ToolClosed
+)
 
 
 _STANDING = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.SPENT})
@@ -70,8 +84,18 @@ _MOST_EDITS = 8
 class Approver:
     """The approvals of one store, as the gate needs them."""
 
-    def __init__(self, *, store: Store, keys: Keys, chronicle: Chronicle, ids: IdSource, entitling: Entitling) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        chronicle: Chronicle,
+        ids: IdSource,
+        entitling: Entitling,
+        standing: StandingGrants,
+    ) -> None:
         self._entitling = entitling
+        self._standing = standing
         self._store = store
         self._keys = keys
         self._chronicle = chronicle
@@ -87,26 +111,53 @@ class Approver:
         for approval in await self._store.same_ask(self._same(call, ask)):
             is_open = approval.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
             if is_open and verify(approval, self._keys) is None and not await self._retired(approval):
-                return replace(call, call_id=approval.question.call_id, operation_key=approval.question.operation_key)
+                return _as_asked(call, approval)
+        return await self._adopted_before(call, ask)
+
+    async def _adopted_before(self, call: Call, ask: Ask) -> Call:
+        """A call that shared another one's question shares what came of it: asking again acts no second time."""
+        closed = await self._store.closed_ask(
+            self._same(call, ask), call_id=call.reply_to, fingerprint=call.fingerprint, own_key=call.operation_key
+        )
+        for approval in closed:
+            known = await self._store.effect(call.principal.tenant, approval.question.operation_key)
+            if known is not None and verify(approval, self._keys) is None:
+                return _as_asked(call, approval)
         return call
 
-    async def approval_for(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
-        """The approval that authorises this dispatch, verified; or where the question stands.
+    async def approval_for(
+        self,
+        call: Call,
+        ask: Ask,
+        step: Step,
+        *,
+        dispatch_number: int,
+        without: frozenset[GrantId] | None = frozenset(),
+    ) -> Finding:
+        """The approval, or the standing grant, that authorises this dispatch, verified; or where the question stands.
 
-        A denial answers the same arguments under every name: another key of the caller's own does not get around it.
+        A denial answers the same arguments under every name: another key of the caller's own does not get around it,
+        and no grant does. What a person said about this very call comes first; a question that nobody has answered yet
+        is answered by a grant, and taken back by the claim that uses it: until then it waits, and may be answered.
+
+        Args:
+            without: grants that were found not to be usable after all; None where none may be used any more.
         """
         denied: Approval | None = None
+        passed_over: set[tuple[ApprovalId, ApprovalState]] = set()
         mine = self._same(call, ask)
-        for approval in await self._store.same_ask(replace(mine, policy_version=None, operation_key=None)):
+        found = await self._store.same_ask(replace(mine, policy_version=None, operation_key=None))
+        for approval in found:
             altered = await self._altered(approval)
             if altered is Misfit.KEY_RETIRED:
-                await self._void(approval, call)
+                passed_over.add((approval.question.approval_id, (await self._void(approval, call)).state))
                 continue
             if altered is not None:
                 return Suspect(approval=approval, misfit=altered)
             if mine.operation_key not in (None, approval.question.operation_key):
                 is_denied = approval.state is ApprovalState.DENIED
                 denied = approval if is_denied and approval.question.policy_version == ask.policy_version else denied
+                passed_over.add((approval.question.approval_id, approval.state))
                 continue
             if await self._retired(approval):
                 continue
@@ -117,7 +168,11 @@ class Approver:
                 case ApprovalState.PENDING if rules.asks_for(
                     approval.question, call, ask, dispatch_number=dispatch_number
                 ):
-                    return Waiting(approval=approval, is_new=False)
+                    if any(each.state is ApprovalState.DENIED for each in found):
+                        return Waiting(approval=approval, is_new=False)
+                    others = {(each.question.approval_id, each.state) for each in found if each is not approval}
+                    granted = await self._granted(call, ask, others, waiting=approval, without=without)
+                    return granted or Waiting(approval=approval, is_new=False)
                 case ApprovalState.DENIED:
                     return RefusedBefore(approval=approval)
                 case ApprovalState.APPROVED:
@@ -132,7 +187,8 @@ class Approver:
             return RefusedBefore(approval=denied)
         if (edited := await self._edited(call, ask)) is not None:
             return edited
-        return await self._ask(call, ask, step, dispatch_number=dispatch_number)
+        granted = await self._granted(call, ask, passed_over, waiting=None, without=without)
+        return granted or await self._ask(call, ask, step, dispatch_number=dispatch_number)
 
     async def refusal_of_givers(self, approval: Approval, *, deadline: float) -> str | None:
         """Why the approval is not spent although it fits: somebody who gave it may not any more. None if all may.
@@ -154,7 +210,8 @@ class Approver:
 
     async def who_may_approve(self, call: Call, ask: Ask) -> tuple[str, ...]:
         """Everybody listed who may answer the question that this call would be. Nothing is asked."""
-        return await self._entitling.who_may(await self._question(call, ask, dispatch_number=0))
+        question = await self._question(call, ask, dispatch_number=0)
+        return await self._entitling.who_may(question, now=question.asked_at)
 
     async def _givers(self, approval: Approval) -> list[Decided] | Misfit:
         """Everybody whose leave the approval rests on, with what was signed about it."""
@@ -264,6 +321,7 @@ class Approver:
             reasons=ask.reasons,
             requirement=ask.requirement.kind,
             terms=ask.requirement.terms,
+            reminders=ask.requirement.reminders,
             lifetime_seconds=ask.requirement.lifetime_seconds,
             asked_at=now,
             decide_by=now + timedelta(seconds=ask.requirement.decide_within_seconds),
@@ -280,7 +338,24 @@ class Approver:
         await expire(approval, self._store, self._chronicle)
         return True
 
-    async def _void(self, approval: Approval, call: Call) -> None:
+    async def _granted(
+        self,
+        call: Call,
+        ask: Ask,
+        passed_over: set[tuple[ApprovalId, ApprovalState]],
+        *,
+        waiting: Approval | None,
+        without: frozenset[GrantId] | None,
+    ) -> Granted | SuspectGrant | None:
+        found = await self._standing.grant_for(call, ask, without=without)
+        if found is None or isinstance(found, SuspectGrant):
+            return found
+        if await self._sound_edit(self._same(call, ask)) is not None:
+            return None  # whatever became of the edit, a person did not want this call as it is
+        same = replace(self._same(call, ask), operation_key=None)
+        return Granted(stored=found, same=same, waiting=waiting, passed_over=frozenset(passed_over))
+
+    async def _void(self, approval: Approval, call: Call) -> Approval:
         """Close what was signed under a key that is retired. The row is not verified, so the event repeats none of it.
 
         A denial stays as it is: it closed itself, and answers no more.
@@ -289,7 +364,7 @@ class Approver:
         facts = self._chronicle.of_principal(call.principal)
         facts["approval_id"] = approval.question.approval_id
         event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=Misfit.KEY_RETIRED.value)
-        await self._store.retire(approval, state, events=(event,))
+        return await self._store.retire(approval, state, events=(event,))
 
     async def _withdraw(self, approval: Approval, detail: str) -> None:
         state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
@@ -308,6 +383,10 @@ class Approver:
             policy_version=ask.policy_version,
             operation_key=call.operation_key if is_named else None,
         )
+
+
+def _as_asked(call: Call, approval: Approval) -> Call:
+    return replace(call, call_id=approval.question.call_id, operation_key=approval.question.operation_key)
 
 
 async def expire(approval: Approval, store: Store, chronicle: Chronicle) -> Approval:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from placet.engine.capacity import Room
 from placet.engine.chronicle import Chronicle
+from placet.engine.standing import Granted
 from placet.errors import NotSent, PlacetError
 from placet.model.approval import Approval
 from placet.model.attempt import Answered, Raised, Report, Unsent
@@ -41,6 +42,7 @@ class Warrant:
 
     Attributes:
         deadline: when the caller stops waiting, on the monotonic clock.
+        grant: the standing grant that says yes in the place of an approval.
     """
 
     decision: Decision
@@ -49,6 +51,7 @@ class Warrant:
     step: Step
     deadline: float
     room: Room
+    grant: Granted | None = None
 
 
 @dataclass(slots=True, kw_only=True)

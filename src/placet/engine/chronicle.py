@@ -14,6 +14,7 @@ from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Ask, Decision, Deny
 from placet.model.effect import Effect
+from placet.model.grant import Grant
 from placet.model.json import JsonValue
 from placet.model.principal import Principal, Role, subjects_of
 from placet.ports.clock import Clock
@@ -77,8 +78,14 @@ class Chronicle:
 
     # ------------------------------------------------------------ facts
 
-    def of_call(self, call: Call, decision: Decision | None, approval: Approval | None = None) -> dict[str, Any]:
-        """The fields that all events of one call share."""
+    def of_call(
+        self,
+        call: Call,
+        decision: Decision | None,
+        approval: Approval | None = None,
+        grant: Grant | None = None,
+    ) -> dict[str, Any]:
+        """The fields that all events of one call share. A grant that let it through is named among the reasons."""
         facts = self._of_sound(call.principal)
         facts |= self._of_tool(call.contract)
         facts["purpose"] = call.contract.purpose
@@ -93,6 +100,10 @@ class Chronicle:
             facts["decision"] = _word(decision) if approval is None else "allow_after_approval"
             facts["reasons"] = decision.reasons
             facts["policy_version"] = decision.policy_version
+        if decision is not None and grant is not None:
+            facts["decision"] = "allow_by_grant"
+            facts["reasons"] = (*decision.reasons, _named(grant))
+            facts.update(decided_by=grant.given_by, decided_at=grant.given_at, expires_at=grant.expires_at)
         if approval is not None and approval.answer is not None:
             facts.update(
                 approval_id=approval.question.approval_id,
@@ -138,6 +149,25 @@ class Chronicle:
             "reasons": question.reasons,
             "purpose": question.purpose,
             "operation": self._fingerprint(facts, question.operation_key),
+        }
+
+    def of_grant(self, grant: Grant) -> dict[str, Any]:
+        """The fields of an event about a standing grant. The subject is whose calls it is for; of its limits, which are
+        argument values, only a keyed fingerprint.
+        """
+        facts = {"tenant": grant.tenant, "key_id": self._keys.current}
+        subjects = subjects_of(grant.subject)
+        return {
+            **facts,
+            "subject": subjects[0],
+            "on_behalf_of": subjects[-1] if len(subjects) > 1 else None,
+            "environment": grant.environment,
+            "run_id": grant.run_id,
+            "tool": grant.tool,
+            "tool_version": grant.tool_version,
+            "policy_version": grant.policy_version,
+            "reasons": (_named(grant), f"rule:{grant.terms.rule}", f"uses:{grant.max_uses}"),
+            "arguments_fingerprint": self._fingerprint(facts, grant.limits_digest),
         }
 
     def of_contract(self, contract: Contract) -> dict[str, Any]:
@@ -302,6 +332,10 @@ def _contract_facts(contract: Contract) -> dict[str, Any]:
 
 def _summary(value: object) -> Summary:
     return Summary(**summary(value))
+
+
+def _named(grant: Grant) -> str:
+    return f"grant:{grant.grant_id}"
 
 
 def _word(decision: Decision) -> str:

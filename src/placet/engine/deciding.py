@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from math import inf
+from typing import cast
 
 from placet.engine.session import Session
 from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import Contract
-from placet.model.decision import Decision, Deny
+from placet.model.decision import Decision, Deny, Requirement
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, is_identity
 from placet.ports.clock import Clock
-from placet.ports.policy import PolicyEngine
+from placet.ports.policy import EscalatingPolicy, GrantingPolicy, PolicyEngine
 from placet.ports.waiting import foreign, owes_cancellation, takes_owed_cancellation
 from placet.rules import policy as policy_rules
 
@@ -50,6 +51,10 @@ class Decider:
             return False
 
     async def decide(self, call: Call, session: Session) -> Decision:
+        """What becomes of the call: a question that nobody could answer is not asked."""
+        return policy_rules.answerable(await self.said_of(call, session), call)
+
+    async def said_of(self, call: Call, session: Session) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
         if type(self._policy) is policy_rules.Matrix:
             decision = await self._word(self._policy, call)
@@ -78,6 +83,29 @@ class Decider:
             asking = self._answered(lambda: self._policy.may_decide(question, person), patience)
             answer = await foreign(asking, timeout_seconds=None)
         return None if policy_rules.is_entitled(answer) else policy_rules.refusal_code(answer)
+
+    async def why_not_by_escalation(
+        self, question: Question, person: Principal, *, deadline: float = inf
+    ) -> str | None:
+        """The same of a question that was escalated, for whoever may not decide it otherwise.
+
+        An engine that widens nothing need not know how: what lacks an answer is a no.
+        """
+        patience = min(LONGEST_DECIDING_SECONDS, deadline - self._clock.monotonic())
+        policy = cast(EscalatingPolicy, self._policy)
+        asking = self._answered(lambda: policy.may_decide_escalated(question, person), patience)
+        answer = await foreign(asking, timeout_seconds=None)
+        return None if policy_rules.is_entitled(answer) else policy_rules.refusal_code(answer)
+
+    async def grantable(self, contract: Contract, tenant: str) -> Requirement | None:
+        """What policy wants of a review in whose place a grant may be given; None where it lets nobody give one.
+
+        An engine that knows of no grants need not answer: what lacks an answer is a no.
+        """
+        policy = cast(GrantingPolicy, self._policy)
+        asking = self._answered(lambda: policy.grantable(contract, tenant), LONGEST_DECIDING_SECONDS)
+        answer = await foreign(asking, timeout_seconds=None)
+        return answer if policy_rules.is_grantable(answer) else None
 
     async def _entitlement(self, table: policy_rules.Matrix, question: Question, person: Principal) -> object:
         if owes_cancellation() and await takes_owed_cancellation():

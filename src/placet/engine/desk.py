@@ -12,11 +12,12 @@ from placet.engine.approval_views import CONTRACT_NOT_HERE, ApprovalView, Approv
 from placet.engine.approving import expire
 from placet.engine.chronicle import Chronicle
 from placet.engine.editing import Editor, NoEdit, same_as
-from placet.engine.entitling import Entitling
+from placet.engine.entitling import Entitling, detail_of_leave, refusal_of
 from placet.engine.pages import MOST_IN_A_PAGE, read_page
 from placet.engine.registry import Registry
 from placet.engine.signing import Signing
 from placet.engine.verifying import verify
+from placet.engine.watching import Watching
 from placet.errors import DecisionRefused, MisuseError, NotFound, StoreUnavailable
 from placet.model.approval import (
     Answer,
@@ -77,6 +78,7 @@ class Desk:
         self._entitling = entitling
         self._signing = Signing(keys)
         self._views = ApprovalViews(store=store, keys=keys, registry=registry, entitling=entitling)
+        self.watching = Watching(store=store, views=self._views, may_look=self._may_look)
 
     @paying
     async def pending(self, *, by: Principal, limit: int = 100) -> tuple[ApprovalView, ...]:
@@ -165,11 +167,11 @@ class Desk:
             raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
         await self._may_look(by)
         approval, votes = await self._verified(approval_id, by)
-        now = await self._store.now()
         question = approval.question
         leave = await self._entitled(approval, by, digest)
         if decision is ApprovalDecision.APPROVE:
             await self._require_contract(approval, by)
+        now = await self._store.now()  # after policy and list, which may have taken their time
         if approval.state is not ApprovalState.PENDING:
             return await self._as_decided(approval, votes, decision, by, now)
         await self._require_in_time(approval, by, now)
@@ -192,7 +194,8 @@ class Desk:
         Raises:
             DecisionRefused: it may not, or saw others.
         """
-        leave = await self._entitling.leave_to_decide(approval.question, by)
+        now = await self._store.now()
+        leave = await self._entitling.leave_to_decide(approval.question, by, now=now)
         if isinstance(leave, str):
             raise await self._refusal(approval, by, leave, "This person may not decide this approval.")
         if type(digest) is not str or digest != approval.question.argument_digest:
@@ -231,12 +234,11 @@ class Desk:
         """
         await self._may_look(by)
         approval, _ = await self._verified(approval_id, by)
-        now = await self._store.now()
         await self._entitled(approval, by, digest)
         await self._require_contract(approval, by)
         if approval.state is not ApprovalState.PENDING:
             raise await self._refusal(approval, by, "already_decided", _stands(approval))
-        await self._require_in_time(approval, by, now)
+        await self._require_in_time(approval, by, await self._store.now())
         question = await self._editor.edited(approval.question, arguments, by=by)
         if isinstance(question, NoEdit):
             raise await self._refusal(approval, by, question.code, question.message)
@@ -273,6 +275,7 @@ class Desk:
             decided_by=answer.decided_by,
             decided_at=answer.decided_at,
             expires_at=answer.expires_at,
+            detail=detail_of_leave(answer.leave),
         )
 
     async def _vote(
@@ -282,6 +285,7 @@ class Desk:
         question = approval.question
         for _ in range(_MOST_TRIES):
             now = await self._store.now()
+            await self._require_in_time(approval, by, now)
             match own_vote(votes, by):
                 case VoteKind.APPROVE:
                     return await self._views.shown(approval, votes, by, now)
@@ -294,7 +298,14 @@ class Desk:
             cast = self._signing.vote(question, VoteKind.APPROVE, by=by, leave=leave, now=now, reason=reason)
             standing = rules.standing_votes((*votes, cast))
             closing: SignedAnswer | None = None
-            events = [self._event(EventKind.APPROVAL_VOTED, approval, decided_by=by.subject, decided_at=now)]
+            voted = self._event(
+                EventKind.APPROVAL_VOTED,
+                approval,
+                decided_by=by.subject,
+                decided_at=now,
+                detail=detail_of_leave(leave),
+            )
+            events = [voted]
             if len(standing) >= question.votes_needed:
                 approve = ApprovalDecision.APPROVE
                 closing = self._signing.answer(
@@ -349,6 +360,8 @@ class Desk:
         """
         await self._may_look(by)
         approval, votes = await self._verified(approval_id, by)
+        if by.environment != approval.question.environment:
+            raise await self._refusal(approval, by, "other_environment", "It would run in another environment.")
         answer = approval.answer
         deciders = {each.vote.voter for each in votes} | ({answer.decided_by} if answer is not None else set())
         own = by.subject in subjects_of(approval.question.subject) or by.subject in deciders
@@ -440,7 +453,7 @@ class Desk:
         """Every refused decision is on record."""
         event = self._event(EventKind.DECISION_REFUSED, approval, detail=code, decided_by=by.subject)
         await self._store.record((event,))
-        return DecisionRefused(message, code=code)
+        return refusal_of(code, message)
 
     def _event(self, kind: EventKind, approval: Approval, **more: object) -> AuditEvent:
         return self._chronicle.event(

@@ -23,6 +23,7 @@ from placet.engine.herald import Herald
 from placet.engine.performing import Performing
 from placet.engine.results import Results, result_digest, row_binding
 from placet.engine.settings import GateSettings
+from placet.engine.standing import Granted
 from placet.errors import NotFound, PlacetError, StoreInDoubt, StoreUnavailable
 from placet.model.attempt import CallerLeft, DeadlinePassed, Raised, Report, Returned, Unsent
 from placet.model.audit import EventKind
@@ -35,6 +36,7 @@ from placet.model.ledger import (
     Claim,
     ClaimAnswer,
     Claimed,
+    GrantUse,
     Held,
     MoveAnswer,
     Moved,
@@ -42,6 +44,7 @@ from placet.model.ledger import (
     Settlement,
     Spend,
     Turn,
+    Withdrawal,
 )
 from placet.model.outcome import Outcome
 from placet.ports.clock import IdSource
@@ -106,7 +109,8 @@ class Dispatcher:
         Raises:
             StoreError: nothing was claimed, and it never will be.
         """
-        facts = self._chronicle.of_call(call, warrant.decision, warrant.approval)
+        grant = warrant.grant.stored.grant if warrant.grant is not None else None
+        facts = self._chronicle.of_call(call, warrant.decision, warrant.approval, grant)
         fence = warrant.expected_fence + 1
         dispatch = self._attempts.submitted_now(
             call,
@@ -192,6 +196,29 @@ class Dispatcher:
             spend=spend,
             step=warrant.step,
             events=(dispatch.started,),
+            grant=None if warrant.grant is None else self._use_of(warrant.grant),
+        )
+
+    def _use_of(self, granted: Granted) -> GrantUse:
+        stored, waiting = granted.stored, granted.waiting
+        grant = stored.grant
+        last = self._chronicle.event(
+            EventKind.GRANT_USED_UP, self._chronicle.of_grant(grant), decided_by=grant.given_by, model_suggested=False
+        )
+        withdrawn = None
+        if waiting is not None:
+            facts = self._chronicle.of_question(waiting.question)
+            event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="granted")
+            withdrawn = Withdrawal(approval=waiting, event=event)
+        return GrantUse(
+            grant_id=grant.grant_id,
+            mac=stored.mac.value,
+            max_uses=grant.max_uses,
+            expires_at=grant.expires_at,
+            last_event=last,
+            same=granted.same,
+            withdrawn=withdrawn,
+            passed_over=granted.passed_over,
         )
 
     # ------------------------------------------------------------ attempt

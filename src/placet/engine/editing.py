@@ -8,6 +8,7 @@ as data. What the editor thinks of it counts for no review and no quorum.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from placet.engine.deciding import LONGEST_DECIDING_SECONDS, Decider
 from placet.engine.registry import Registry
@@ -17,7 +18,7 @@ from placet.errors import InvalidArguments
 from placet.model.approval import Edited, Question
 from placet.model.call import Call
 from placet.model.contract import Contract
-from placet.model.decision import Deny
+from placet.model.decision import Allow, Ask, Deny
 from placet.model.exact import is_plain_json
 from placet.model.identifiers import ApprovalId, Digest
 from placet.model.json import JsonObject
@@ -70,12 +71,12 @@ class Editor:
             return NoEdit(code="nothing_changed", message="These are the arguments that were asked about.")
         call = self._call(question, contract, read, digest, by)
         deadline = self._clock.monotonic() + LONGEST_DECIDING_SECONDS
-        decision = await self._decider.decide(call, _session(call, deadline=deadline))
+        decision = await self._decider.said_of(call, _session(call, deadline=deadline))
         if isinstance(decision, Deny):
             return NoEdit(
                 code="editor_denied", message="Policy does not allow this call to you, so you cannot make it."
             )
-        return await self._question(question, call)
+        return await self._question(question, call, decision)
 
     def _read(self, question: Question, contract: Contract, given: object) -> ReadArguments:
         """What was given, with what the contract redacts taken from what was asked: nobody here has seen that."""
@@ -112,19 +113,31 @@ class Editor:
             is_recorded=True,
         )
 
-    async def _question(self, question: Question, call: Call) -> Question:
+    async def _question(self, question: Question, call: Call, decision: Allow | Ask) -> Question:
+        """It needs what policy wants of the new call, if it asks at all; otherwise what was wanted of the old."""
         now = await self._store.now()
         approval_id = ApprovalId(self._ids.new_id("apr"))
-        reasons = question.reasons if REASON in question.reasons else (*question.reasons, REASON)
+        reasons, decide_within = question.reasons, question.decide_by - question.asked_at
+        if isinstance(decision, Ask):
+            needs = decision.requirement
+            reasons, decide_within = decision.reasons, timedelta(seconds=needs.decide_within_seconds)
+            question = replace(
+                question,
+                policy_version=decision.policy_version,
+                requirement=needs.kind,
+                terms=needs.terms,
+                reminders=needs.reminders,
+                lifetime_seconds=needs.lifetime_seconds,
+            )
         return replace(
             question,
             approval_id=approval_id,
             argument_digest=call.argument_digest,
             resource=call.resource,
             operation_key=call.operation_key,
-            reasons=reasons,
+            reasons=reasons if REASON in reasons else (*reasons, REASON),
             asked_at=now,
-            decide_by=now + (question.decide_by - question.asked_at),
+            decide_by=now + decide_within,
             nonce=self._ids.new_id("n"),
             sealed_arguments=self._keys.seal(
                 call.canonical_arguments, bound_to=question_binding(question.tenant, approval_id)

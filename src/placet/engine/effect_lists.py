@@ -97,7 +97,7 @@ class EffectLists:
         return await read_page(
             fetch,
             mark_of=lambda row: mark_of_effect(row) if isinstance(row, Effect) else None,
-            shown=lambda row: self._view(row) if isinstance(row, Effect) else None,
+            shown=lambda row: self.view(row) if isinstance(row, Effect) else None,
             after=after,
             limit=limit,
         )
@@ -110,7 +110,7 @@ class EffectLists:
             NotFound: there is none, or it is not this principal's to see.
             MisuseError: `by` is not a principal.
         """
-        return self._view(await self.visible(operation_key, by=by))
+        return self.view(await self.visible(operation_key, by=by))
 
     async def visible(self, operation_key: str, *, by: Principal) -> Effect:
         """The row behind `show`, for whoever goes on with it. Raises what `show` raises."""
@@ -147,11 +147,12 @@ class EffectLists:
             for effect in oldest
         )
 
-    # ------------------------------------------------------------ within
-
-    def _view(self, effect: Effect) -> EffectView:
+    def view(self, effect: Effect) -> EffectView:
+        """What may be seen of a row that `effects` has listed."""
         end = quiet_end(effect, pause_seconds=self._settings.pause_seconds)
         return effect_view(effect, quiet_end=end if effect.state is EffectState.UNKNOWN else None)
+
+    # ------------------------------------------------------------ within
 
     async def _longest_unknown(self, by: Principal, limit: int) -> list[Effect]:
         """As many as were asked for, if there are, past rows that cannot be read; not past more than are ever listed.

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from placet.model.effect import Effect, EffectState
+from placet.model.json import JsonObject
 from placet.model.principal import subjects_of
+from placet.rules.documents import document_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +17,7 @@ class EffectView:
 
     Attributes:
         subject: who acted; `on_behalf_of`: the far end of whom it acted for, if anybody.
+        requested_by: who acted, then for whom, and for whom that one did.
         fence: how often it was dispatched.
         attempts: attempts opened in all dispatches.
         probes: how often a probe looked without an answer.
@@ -46,6 +49,12 @@ class EffectView:
     send_by: datetime
     probe_after: datetime | None
     quiet_end: datetime | None
+    requested_by: tuple[str, ...] = ()
+
+
+def standing_of_effect(view: EffectView) -> JsonObject:
+    """How an effect stands, for whoever was refused to settle it."""
+    return {"state": view.state.value, "quiet_end": document_of(view.quiet_end)}
 
 
 def effect_view(effect: Effect, *, quiet_end: datetime | None) -> EffectView:
@@ -74,4 +83,5 @@ def effect_view(effect: Effect, *, quiet_end: datetime | None) -> EffectView:
         send_by=effect.send_by,
         probe_after=effect.probe_after,
         quiet_end=quiet_end,
+        requested_by=who,
     )

@@ -1,8 +1,9 @@
 """Whether a person may decide a question: when it decides, and again before what it approved is spent.
 
 Three words count, and each of them may only narrow: separate duties and `approvals.decide`, which hold whatever anybody
-configured; the policy's own word; and the list of people, if one is kept. Policy and list are foreign code: whatever
-they raise, however they wait, and any silence, is a no.
+configured; the policy's own word, which an escalation may widen where the rule that asked says so; and the list of
+people, if one is kept. Policy and list are foreign code: whatever they raise, however they wait, and any silence, is
+a no.
 
 What is known of a person is signed with its decision: its roles and scopes then, and whether the list had it. When the
 approval is spent, somebody whom the list had is what the list says now, and nobody once it has left the list. Of
@@ -12,23 +13,31 @@ none spends what people of `placet.toml` approved on the command line.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from math import inf
 
 from placet.engine.deciding import Decider
-from placet.errors import MisuseError
+from placet.engine.listing import PEOPLE_FAILED, PEOPLE_HINT, AskedPeople
+from placet.errors import DecisionRefused, MisuseError
 from placet.model.approval import Leave, Question
-from placet.model.principal import Principal, is_principal
+from placet.model.principal import Principal
 from placet.ports.people import NobodyListed, People
-from placet.ports.waiting import foreign
 from placet.rules import approvals as rules
 from placet.rules.policy import POLICY_FAILED
+from placet.rules.reminding import is_widened
 
-LISTING_SECONDS = 5.0
-NOT_LISTED = "not_listed_any_more"
-PEOPLE_FAILED = "people_failed"
 UNCERTAIN = frozenset({PEOPLE_FAILED, POLICY_FAILED})
 """Codes that say no because nobody could tell; what was decided is not void for that."""
+_CANNOT_TELL = {
+    PEOPLE_FAILED: ("The list of people does not answer, so nobody can tell now who may decide this.", PEOPLE_HINT),
+    POLICY_FAILED: (
+        "The policy does not answer, so nobody can tell now who may decide this.",
+        "Try again. If it stays so, whoever runs this placet looks at the policy: placet policy check says what is "
+        "wrong with its file.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +52,56 @@ class Decided:
     leave: Leave | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Word:
+    """Why somebody may not decide, or that only an escalation lets it."""
+
+    why_not: str | None
+    is_widened: bool = False
+
+
+class Listing:
+    """What the list of people says of one person: asked when it is first needed, and no second time."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Principal | str]]) -> None:
+        self._ask = ask
+        self._answer: Principal | str | None = None
+
+    async def said(self) -> Principal | str:
+        if self._answer is None:
+            self._answer = await self._ask()
+        return self._answer
+
+
 class Entitling:
     """The question whether a person may decide, for desk and gate."""
 
     def __init__(self, *, decider: Decider, people: People) -> None:
         self._decider = decider
-        self._people = people
+        self._people = AskedPeople(people)
         self._keeps_list = not isinstance(people, NobodyListed)
 
-    async def leave_to_decide(self, question: Question, person: Principal) -> Leave | str:
+    def look_up(self, person: Principal) -> Listing:
+        """What the list says of somebody, for whoever asks about many questions of one tenant at once."""
+        return Listing(lambda: self._people.person(person.tenant, person.subject))
+
+    async def leave_to_decide(
+        self, question: Question, person: Principal, *, now: datetime, listing: Listing | None = None
+    ) -> Leave | str:
         """With what leave the person, who is signed in, decides the question; or why it may not, in a fixed word."""
-        if (why_not := await self._why_not(question, person)) is not None:
-            return why_not
-        listed = await self._listed(question.tenant, person.subject)
+        said = await self._word(question, person, now)
+        if said.why_not is not None:
+            return said.why_not
+        listed = await (listing or self.look_up(person)).said()
         if listed == PEOPLE_FAILED:
             return PEOPLE_FAILED
-        if isinstance(listed, Principal) and (why_not := await self._why_not(question, listed)) is not None:
-            return why_not
-        return rules.leave_of(person, is_listed=isinstance(listed, Principal))
+        by_escalation = said.is_widened
+        if isinstance(listed, Principal):
+            said = await self._word(question, listed, now)
+            if said.why_not is not None:
+                return said.why_not
+            by_escalation = by_escalation or said.is_widened
+        return rules.leave_of(person, is_listed=isinstance(listed, Principal), by_escalation=by_escalation)
 
     async def why_not_any_more(self, question: Question, decided: Decided, *, deadline: float) -> str | None:
         """Why somebody who decided may not do so as things stand now; None if it may.
@@ -72,19 +113,38 @@ class Entitling:
             return None if question.terms is None else "leave_not_known"
         person = _signed(question, decided.subject, decided.leave)
         if decided.leave.is_listed and self._keeps_list:
-            listed = await self._listed(question.tenant, decided.subject)
+            listed = await self._people.person(question.tenant, decided.subject)
             if not isinstance(listed, Principal):
                 return listed
             person = listed
-        return "not_a_person" if person is None else await self._why_not(question, person, deadline=deadline)
+        if person is None:
+            return "not_a_person"
+        why_not = await self._why_not(question, person, deadline=deadline)
+        if why_not is None or not decided.leave.by_escalation:
+            return why_not
+        return await self._why_not_widened(question, person, deadline=deadline)
 
-    async def who_may(self, question: Question) -> tuple[str, ...]:
+    async def who_may(self, question: Question, *, now: datetime) -> tuple[str, ...]:
         """Everybody listed who may decide the question, by name."""
-        found = await foreign(_everybody(self._people, question.tenant), timeout_seconds=LISTING_SECONDS)
-        if type(found) is not tuple:
-            return ()
-        listed = [person for person in found if is_principal(person) and person.tenant == question.tenant]
-        return tuple(sorted({each.subject for each in listed if await self._why_not(question, each) is None}))
+        listed = await self._people.everybody(question.tenant)
+        words = [(each.subject, await self._word(question, each, now)) for each in listed]
+        return tuple(sorted({subject for subject, said in words if said.why_not is None}))
+
+    async def _word(self, question: Question, person: Principal, now: datetime) -> _Word:
+        """What is said as things stand now: an escalation counts from the instant that the question itself names."""
+        why_not = await self._why_not(question, person)
+        if why_not is None or not is_widened(question, now=now):
+            return _Word(why_not=why_not)
+        if await self._why_not_widened(question, person) is None:
+            return _Word(why_not=None, is_widened=True)
+        return _Word(why_not=why_not)
+
+    async def _why_not_widened(self, question: Question, person: Principal, *, deadline: float = inf) -> str | None:
+        """An escalation widens the policy's word and no other."""
+        hard = rules.why_not_entitled(question, person)
+        if hard is not None:
+            return hard
+        return await self._decider.why_not_by_escalation(question, person, deadline=deadline)
 
     async def _why_not(self, question: Question, person: Principal, *, deadline: float = inf) -> str | None:
         hard = rules.why_not_entitled(question, person)
@@ -92,25 +152,20 @@ class Entitling:
             return hard
         return await self._decider.why_not_entitled(question, person, deadline=deadline)
 
-    async def _listed(self, tenant: str, subject: str) -> Principal | str:
-        """The person as the list has it now, or why that is not known."""
-        found = await foreign(_asked(self._people, tenant, subject), timeout_seconds=LISTING_SECONDS)
-        match found:
-            case (None,):
-                return NOT_LISTED
-            case (person,) if is_principal(person) and (person.tenant, person.subject) == (tenant, subject):
-                return person
-            case _:
-                return PEOPLE_FAILED
+
+def refusal_of(code: str, message: str) -> DecisionRefused:
+    """Why somebody does not decide; of whom nobody can tell now whether it may, that, and that it may ask again."""
+    if code not in _CANNOT_TELL:
+        return DecisionRefused(message, code=code)
+    said, hint = _CANNOT_TELL[code]
+    refusal = DecisionRefused(said, code=code, hint=hint)
+    refusal.retryable = True
+    return refusal
 
 
-async def _asked(people: People, tenant: str, subject: str) -> tuple[Principal | None]:
-    """What the list says, told apart from what it raises."""
-    return (await people.person(tenant, subject),)
-
-
-async def _everybody(people: People, tenant: str) -> object:
-    return await people.people(tenant)
+def detail_of_leave(leave: Leave | None) -> str | None:
+    """What the audit says of a decision that somebody could give only since the question was escalated."""
+    return "by_escalation" if leave is not None and leave.by_escalation else None
 
 
 def _signed(question: Question, subject: str, leave: Leave) -> Principal | None:

@@ -15,10 +15,12 @@ from itertools import groupby, takewhile
 from typing import Generic, TypeVar
 
 from placet.engine.chronicle import NOBODY, Chronicle
+from placet.engine.credentials import CredentialRows, Trust
 from placet.engine.verifying import verify
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainHead, ChainTombstone, EventKind
+from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import WriterId
 from placet.model.retention import BrokenRun, ChainCut, FinishedKind, Grave, Kept, OldApproval, OldRun, Purge
@@ -30,7 +32,7 @@ from placet.rules.chain_check import ChainCheck
 from placet.rules.chains import Linker, tombstone_message
 
 Row = TypeVar("Row")
-OfTenant = TypeVar("OfTenant", OldRun, OldApproval)
+OfTenant = TypeVar("OfTenant", OldRun, OldApproval, StoredCredential)
 
 _ROWS_AT_ONCE = 100
 _RUNS_AT_ONCE = 10
@@ -89,6 +91,7 @@ class Forgetting:
         self._word = word
         self._now = now
         self._heads = heads
+        self._credentials = CredentialRows(store=store, keys=keys, chronicle=chronicle)
         self._left = Counter[Kept](dict.fromkeys(Kept, 2**62 if most is None else most))
         self._purged: Counter[Kept] = Counter()
         self._broken = 0
@@ -169,6 +172,34 @@ class Forgetting:
             told = self._told(Kept.TOKENS, len(tokens), NOBODY)
             purge = Purge(holds=await self._holds(), tokens=tokens, idle_before=before, events=(told,))
             misses = 0 if await self._forget(Kept.TOKENS, purge, len(tokens)) else misses + 1
+
+    async def api_keys(self, seconds: float) -> None:
+        """Those that have ended. What somebody altered is evidence, and is passed over."""
+        before = self._now - timedelta(seconds=seconds)
+
+        async def ended(limit: int, skip: int) -> tuple[StoredCredential, ...]:
+            found = await self._store.ended_credentials(CredentialKind.API_KEY, limit=limit + skip)
+            return tuple(row for row in found[skip:] if row.ends_at < before)
+
+        def purge_of(rows: tuple[StoredCredential, ...], holds: frozenset[str], told: AuditEvent) -> Purge:
+            return Purge(holds=holds, credentials=rows, idle_before=before, events=(told,))
+
+        rows, holds = RowsInTurn(ended, _credential_name), await self._holds()
+        while limit := self._room(Kept.API_KEYS, _ROWS_AT_ONCE):
+            found = await rows.next(limit)
+            if found is None:
+                return
+            broken = [row for row in found if not self._may_be_dropped(row)]
+            self._broken += len(broken)
+            held = [row for row in found if rules.is_held(row.tenant, holds)]
+            rows.pass_over(map(_credential_name, (*broken, *held)))
+            going = [row for row in found if row not in broken and row not in held]
+            for tenant, mine in _by_tenant(going):
+                rows.pass_over(map(_credential_name, await self._forget_rows(Kept.API_KEYS, tenant, mine, purge_of)))
+
+    def _may_be_dropped(self, row: StoredCredential) -> bool:
+        """Whether it says what was signed, or what signed it is worth nothing any more."""
+        return self._credentials.api_key(row) is not None or self._credentials.trust(row) is Trust.KEY_RETIRED
 
     async def events(self, seconds: float) -> None:
         before = self._now - timedelta(seconds=seconds)
@@ -326,6 +357,10 @@ class RowsInTurn(Generic[Row]):
 
 def _operation_name(row: Effect | BrokenEffect | Grave) -> Hashable:
     return row.operation_key
+
+
+def _credential_name(row: StoredCredential) -> Hashable:
+    return row.name
 
 
 def _run_name(run: OldRun | BrokenRun) -> Hashable:

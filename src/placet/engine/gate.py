@@ -19,12 +19,15 @@ from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.drain import Drain, DrainReport
 from placet.engine.faults import told
+from placet.engine.granting import Granting
 from placet.engine.path import CallPath
 from placet.engine.purging import Purger
 from placet.engine.questions import Questions
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
+from placet.engine.reminding import Reminding
+from placet.engine.run_views import Runs
 from placet.engine.session import Session
 from placet.engine.settings import GateSettings
 from placet.engine.submissions import Submissions
@@ -53,10 +56,13 @@ class Gate:
 
     Attributes:
         desk: where people see and decide approvals.
+        grants: where people give standing grants, see them and take them back.
         reconciler: where unknown effects are settled.
         switch: where people stop a tool, a tenant, a run or everything, and resume it.
         purger: where what is old is forgotten, and held against that.
+        reminding: where people are told again of what waits.
         questions: where those who asked look what became of it.
+        runs: where it is looked at how far runs have come, and what is left open of them.
         auditor: where the audit is read by those who may.
         cursors: where lists that are read a page at a time go on.
     """
@@ -72,10 +78,13 @@ class Gate:
         refusals: Refusals,
         submissions: Submissions,
         desk: Desk,
+        grants: Granting,
         reconciler: Reconciler,
         switch: Switch,
         purger: Purger,
+        reminding: Reminding,
         questions: Questions,
+        runs: Runs,
         auditor: Auditor,
         cursors: Cursors,
         drain: Drain,
@@ -96,10 +105,13 @@ class Gate:
         self._settings = settings
         self._linker = linker
         self.desk = desk
+        self.grants = grants
         self.reconciler = reconciler
         self.switch = switch
         self.purger = purger
+        self.reminding = reminding
         self.questions = questions
+        self.runs = runs
         self.auditor = auditor
         self.cursors = cursors
         self._drain = drain
@@ -187,6 +199,10 @@ class Gate:
             outcomes = await self._batch(_members(batch), session, stop_on_failure=True)
             await raise_owed_cancellation()
             return outcomes
+
+    def knows(self, tool: str) -> bool:
+        """Whether a tool of this name is registered here; another process may have others."""
+        return type(tool) is str and self._registry.knows(tool)
 
     def tools_for(self, principal: Principal) -> tuple[Contract, ...]:
         """The tools this principal may see. Seeing is not yet being allowed; a policy that fails lists nothing."""

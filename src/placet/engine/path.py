@@ -16,12 +16,14 @@ from placet.engine.capacity import Capacity, Room
 from placet.engine.chronicle import Chronicle
 from placet.engine.deciding import Decider
 from placet.engine.dispatch import Dispatcher, InDoubt
+from placet.engine.entitling import UNCERTAIN
 from placet.engine.faults import told
 from placet.engine.known import KnownOperations
 from placet.engine.reads import Reads
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
 from placet.engine.session import Session
+from placet.engine.standing import Granted, StandingGrants, SuspectGrant
 from placet.engine.steps import Steps
 from placet.errors import InvalidArguments, InvalidProposal, PlacetError, ProtocolRejected, StoreError
 from placet.model.approval import Approval
@@ -29,6 +31,7 @@ from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.grant import GrantId
 from placet.model.ledger import Claimed, Held, NotUsable, NotYourRun, OverBudget, Stopped, ToolClosed, Voided
 from placet.model.outcome import Outcome
 from placet.model.principal import is_principal
@@ -56,6 +59,7 @@ class CallPath:
         known: KnownOperations,
         refusals: Refusals,
         approver: Approver,
+        standing: StandingGrants,
         steps: Steps,
         meter: Meter,
     ) -> None:
@@ -69,6 +73,7 @@ class CallPath:
         self._known = known
         self._refusals = refusals
         self._approver = approver
+        self._standing = standing
         self._steps = steps
         self._meter = meter
 
@@ -167,10 +172,12 @@ class CallPath:
         finally:
             room.leave()
 
-    async def _ask(self, call: Call, decision: Ask, session: Session) -> Outcome:
-        """Deny came first; now the ledger answers; only a new dispatch needs a person.
+    async def _ask(
+        self, call: Call, decision: Ask, session: Session, *, without: frozenset[GrantId] | None = frozenset()
+    ) -> Outcome:
+        """Deny came first; now the ledger answers; only a new dispatch needs a person, or a grant that a person gave.
 
-        A read that needs a person is kept in the ledger too, so that its approval is spent once.
+        A read that needs one is kept in the ledger too, so that its approval is spent, or its grant used, once.
         """
         call = replace(call, is_recorded=True)
         if await self._store.effect(call.principal.tenant, call.operation_key) is None:  # its own record comes first
@@ -188,9 +195,11 @@ class CallPath:
                 replace(decision, reasons=(*decision.reasons, "may_act_twice")) if answer.may_act_twice else decision
             )
             step = self._steps.of_call(call, asked)
-            found = await self._approver.approval_for(call, asked, step, dispatch_number=number)
+            found = await self._approver.approval_for(call, asked, step, dispatch_number=number, without=without)
             if isinstance(found, Approval):
                 return await self._dispatch(call, asked, session, approval=found, expected_fence=number)
+            if isinstance(found, Granted):
+                return await self._dispatch(call, asked, session, grant=found, expected_fence=number, without=without)
             return await self._not_approved(call, asked, found)
 
     async def _not_approved(self, call: Call, ask: Ask, found: Finding) -> Outcome:
@@ -219,10 +228,13 @@ class CallPath:
                 alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
                 await self._store.record((alarm,))
                 return await self._refusals.refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
+            case SuspectGrant(misfit=misfit):
+                await self._standing.alarm(found, call, ask)
+                return await self._refusals.refuse(call, ask, "grant_suspect", reasons=(misfit.value,))
             case OverBudget() | NotYourRun() | Stopped() | ToolClosed():
                 return await self._refusals.step_refused(call, found)
-            case Approval():
-                raise AssertionError("an approval is dispatched")
+            case Approval() | Granted():
+                raise AssertionError("an approval, or a grant, is dispatched")
 
     async def _dispatch(
         self,
@@ -231,7 +243,9 @@ class CallPath:
         session: Session,
         *,
         approval: Approval | None = None,
+        grant: Granted | None = None,
         expected_fence: int = 0,
+        without: frozenset[GrantId] | None = frozenset(),
     ) -> Outcome:
         """Claim and perform; where the row is held, answer from the ledger or try again with the fence it has."""
         while True:
@@ -241,10 +255,20 @@ class CallPath:
             try:
                 if approval is not None and (refused := await self._not_given(call, decision, session, approval)):
                     return refused
-                warrant = self._warrant(
-                    call, decision, session, room=room, expected_fence=expected_fence, approval=approval
-                )
-                claimed = await self._claim_and_perform(call, warrant)
+                claimed = why_not = None
+                if grant is not None:
+                    why_not = await self._standing.refusal_of_giver(grant.stored, deadline=session.deadline)
+                if why_not is None:
+                    warrant = self._warrant(
+                        call,
+                        decision,
+                        session,
+                        room=room,
+                        expected_fence=expected_fence,
+                        approval=approval,
+                        grant=grant,
+                    )
+                    claimed = await self._claim_and_perform(call, warrant)
             finally:
                 room.leave()
             if claimed is not None:
@@ -255,8 +279,12 @@ class CallPath:
                 outcome = await self._known.answer(call, decision, answer, session)
                 if outcome is not None:
                     return outcome
-            elif approval is not None or answer.may_act_twice:
-                return await self._ask_again(call, decision, session)
+            elif approval is not None or grant is not None or answer.may_act_twice:
+                if grant is not None and without is not None:
+                    without |= {grant.stored.grant.grant_id}
+                if why_not in UNCERTAIN:
+                    without = None  # nobody can tell now, of the next one neither: the caller is not kept any longer
+                return await self._ask_again(call, decision, session, without=without)
             else:
                 expected_fence = answer.expected_fence
 
@@ -286,18 +314,22 @@ class CallPath:
         self._meter.call_without_room(tool=call.contract.name, code=room.code)
         return await self._refusals.refuse(call, decision, room.code, retry_after_seconds=room.retry_after_seconds)
 
-    async def _ask_again(self, call: Call, decision: Decision, session: Session) -> Outcome:
-        """The approval fitted an earlier dispatch, or the row may act twice: only a person may order this one."""
+    async def _ask_again(
+        self, call: Call, decision: Decision, session: Session, *, without: frozenset[GrantId] | None
+    ) -> Outcome:
+        """The approval fitted an earlier dispatch, the grant was used up meanwhile, or the row may act twice: somebody
+        has to order this one anew.
+        """
         if call.contract.approval is ApprovalMode.NEVER:
             return await self._refusals.refuse(
                 call, decision, "denied", reasons=("may_act_twice", "contract_never_asks")
             )
         requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
         ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
-        return await self._ask(call, ask, session)
+        return await self._ask(call, ask, session, without=without)
 
     async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:
-        """The outcome, or None if the row, or the approval, is not what it was when we looked."""
+        """The outcome, or None if the row, the approval or the grant is not what it was when we looked."""
         answer, dispatch = await self._dispatcher.claim(call, warrant)
         match answer:
             case Claimed():
@@ -318,6 +350,7 @@ class CallPath:
         room: Room,
         expected_fence: int,
         approval: Approval | None = None,
+        grant: Granted | None = None,
     ) -> Warrant:
         return Warrant(
             decision=decision,
@@ -326,6 +359,7 @@ class CallPath:
             step=self._steps.of_call(call, decision),
             deadline=session.deadline,
             room=room,
+            grant=grant,
         )
 
     def _contract_of(self, proposal: Proposal) -> Contract | None:

@@ -119,7 +119,7 @@ class Purger:
                         is_left=not is_known,
                     )
                 )
-        for kept in (Kept.RUNS, Kept.APPROVALS, Kept.TOKENS, Kept.EVENTS):
+        for kept in (Kept.RUNS, Kept.APPROVALS, Kept.TOKENS, Kept.API_KEYS, Kept.EVENTS):
             seconds = retention.audit_seconds if kept is Kept.EVENTS else retention.seconds
             if seconds is not None:
                 rows = await self._store.old_rows(kept, before=now - timedelta(seconds=seconds))
@@ -183,6 +183,7 @@ class Purger:
             await work.runs(retention.seconds)
             await work.approvals(retention.seconds)
             await work.tokens(retention.seconds)
+            await work.api_keys(retention.seconds)
         if retention.audit_seconds is not None:
             await work.events(retention.audit_seconds)
         report = work.report()

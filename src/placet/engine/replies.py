@@ -33,6 +33,7 @@ _REFUSALS = {
     "edited_by_person": "A person changed this call, so nothing ran. If what they made of it serves, ask for it, with "
     "exactly the edited arguments; otherwise tell the user. It is the edited call that a person decides.",
     "approval_suspect": "The approval on record does not hold, so nothing ran. Tell the user: an operator has to look.",
+    "grant_suspect": "A standing grant does not hold, so nothing ran. Tell the user: an operator has to look.",
     "approver_not_entitled": "Whoever approved this may not approve it any more, so nothing ran. Ask again, "
     "unchanged: it is put to a person anew.",
     "operation_of_another": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",

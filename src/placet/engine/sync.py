@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from placet.engine.desk import Desk
 from placet.engine.faults import told
 from placet.engine.gate import Gate
+from placet.engine.granting import Granting
 from placet.engine.purging import Purger
 from placet.engine.reconciler import Reconciler
 from placet.engine.switch import Switch
@@ -157,6 +158,20 @@ class SyncDesk(_Carrier):
     expire_overdue = _carried(Desk.expire_overdue)
 
 
+class SyncGranting(_Carrier):
+    """`Granting`, waited for."""
+
+    draft = _carried(Granting.draft)
+    give = _carried(Granting.give)
+    like = _carried(Granting.like)
+    listed = _carried(Granting.listed)
+    page = _carried(Granting.page)
+    standing = _carried(Granting.standing)
+    standing_page = _carried(Granting.standing_page)
+    show = _carried(Granting.show)
+    revoke = _carried(Granting.revoke)
+
+
 class SyncReconciler(_Carrier):
     """`Reconciler`, waited for."""
 
@@ -205,6 +220,7 @@ class SyncGate(_Carrier):
     def __init__(self, gate: Gate, thread: LoopThread) -> None:
         super().__init__(gate, thread)
         self.desk = SyncDesk(gate.desk, thread)
+        self.grants = SyncGranting(gate.grants, thread)
         self.reconciler = SyncReconciler(gate.reconciler, thread)
         self.switch = SyncSwitch(gate.switch, thread)
         self.purger = SyncPurger(gate.purger, thread)

@@ -1,17 +1,25 @@
-"""What of a stored approval holds: the question as asked, the answer as signed, each vote, the arguments as digested.
+"""What of a stored approval or grant holds: what was asked, answered, voted and granted, and the sealed values.
 
 A row of the database is believed only as far as its MACs carry it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from placet.errors import KeyMaterialError, PlacetError
 from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote
-from placet.ports.keys import KeyPurpose, Keys, KeyState
+from placet.model.grant import Limit, StoredGrant
+from placet.ports.keys import KeyPurpose, Keys, KeyState, sealed_under
 from placet.rules import approvals as rules
-from placet.rules import operations
+from placet.rules import grant_limits, operations
+from placet.rules import grants as grant_rules
 from placet.rules.approvals import Misfit
 from placet.rules.canonical import canonical_bytes
+from placet.rules.grants import GrantMisfit
+
+EVERYWHERE = frozenset(("*",) * depth for depth in range(1, 64))
+"""Stored values are authenticated; every integer in them may be as wide as it is."""
 
 
 def verify(approval: Approval, keys: Keys) -> Misfit | None:
@@ -66,6 +74,24 @@ def _inauthentic(misfit: Misfit, mac: Mac | None, keys: Keys) -> Misfit:
     is_named = type(mac) is Mac and type(mac.key_id) is str  # what a row holds may be anything
     is_retired = is_named and mac is not None and keys.state_of(mac.key_id) is KeyState.RETIRED
     return Misfit.KEY_RETIRED if is_retired else misfit
+
+
+def verify_grant(stored: StoredGrant, keys: Keys) -> dict[str, Limit] | GrantMisfit:
+    """The limits of a standing grant whose row is as it was written; or what of it does not hold.
+
+    What was signed under a key that has been retired is worth nothing, and is no sign that somebody altered a row.
+    """
+    grant, mac = stored.grant, stored.mac
+    if not keys.is_authentic(KeyPurpose.GRANT, grant_rules.grant_form(grant), mac):
+        is_retired = keys.state_of(mac.key_id) is KeyState.RETIRED
+        return GrantMisfit.KEY_CHANGED if is_retired else GrantMisfit.FORGED
+    if keys.state_of(sealed_under(grant.sealed_limits)) is KeyState.RETIRED:
+        return GrantMisfit.KEY_CHANGED
+    with suppress(PlacetError):
+        canonical = keys.unseal(grant.sealed_limits, bound_to=grant_rules.limits_binding(grant.tenant, grant.grant_id))
+        if grant_limits.limits_digest(grant.tool, canonical) == grant.limits_digest:
+            return grant_limits.limits_of(canonical)
+    return GrantMisfit.LIMITS_FORGED
 
 
 def stored_arguments(question: Question, keys: Keys) -> bytes | None:

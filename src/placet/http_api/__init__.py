@@ -6,6 +6,8 @@ guard        around every request: ids, headers, numbers, faults
 bodies       bodies, bounded and decoded strictly
 outcomes     which outcome is which status
 problems     everything else that goes wrong
+streams      answers that come piece by piece
+lookout      one look at what waits, for everybody who watches
 proposals … operations    the addresses
 """
 

@@ -15,7 +15,19 @@ from starlette.responses import Response
 from placet.bootstrap.surroundings import http_meter, metrics_page, random_ids, system_clock
 from placet.engine.gate import Gate
 from placet.errors import PlacetError
-from placet.http_api import approvals, audit, describing, effects, events, operations, proposals, stops, tools
+from placet.http_api import (
+    approvals,
+    audit,
+    describing,
+    effects,
+    events,
+    grants,
+    operations,
+    proposals,
+    runs,
+    stops,
+    tools,
+)
 from placet.http_api.door import Door, request_id_of
 from placet.http_api.guard import Guard, route_of
 from placet.http_api.problems import HttpProblem, MethodNotAllowed, NoSuchAddress, RequestMalformed, problem_response
@@ -34,7 +46,9 @@ _ROUTERS = (
     proposals.router,
     events.router,
     approvals.router,
+    grants.router,
     effects.router,
+    runs.router,
     tools.router,
     audit.router,
     stops.router,

@@ -8,18 +8,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from placet.engine.approval_views import standing_of
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
 from placet.errors import DecisionRefused, NotFound, PlacetError
 from placet.http_api import describing
 from placet.http_api.bodies import choice_member, member_refused, optional_text, read_document, text_member
-from placet.http_api.door import Door, door_of, preferred_wait, refuse_repeated, same_tag, signed_in
+from placet.http_api.door import Door, door_of, refuse_repeated, same_tag, signed_in
 from placet.http_api.outcomes import json_response
 from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
 from placet.http_api.problems import HttpProblem, PreconditionFailed
+from placet.http_api.tagged import tagged
 from placet.model.approval import ApprovalState
 from placet.model.json import JsonObject
-from placet.model.principal import Principal
-from placet.model.waking import approvals_topic
+from placet.model.principal import Principal, Standing
+from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.documents import document_of
 
 router = APIRouter(tags=["approvals"])
@@ -96,27 +98,8 @@ async def list_approvals(
 )
 async def show_approval(approval_id: str, request: Request, principal: SignedIn) -> Response:
     """For people. With `Prefer: wait=N` and the tag in `If-None-Match`, waits until it is not as it was."""
-    door = door_of(request)
-    refuse_repeated(request)
-    seconds = preferred_wait(request, door.settings)
-
-    async def look() -> ApprovalView:
-        return await door.gate.desk.show(approval_id, by=principal)
-
-    view = await look()
-    if seconds and same_tag(request, "if-none-match", tag_of(view)):
-        with door.waiting.place_of(principal):
-            view = await door.waiting.until(
-                look,
-                lambda seen: not same_tag(request, "if-none-match", tag_of(seen)),
-                topic=approvals_topic(principal.tenant),
-                seconds=seconds,
-                request=request,
-            )
-    headers = {"ETag": tag_of(view)}
-    if same_tag(request, "if-none-match", tag_of(view)):
-        return Response(status_code=304, headers=headers)
-    return json_response(document_of(view), headers=headers)  # type: ignore[arg-type]
+    desk = door_of(request).gate.desk
+    return await tagged(request, principal, lambda: desk.show(approval_id, by=principal), tag_of)
 
 
 @router.post(
@@ -223,8 +206,10 @@ async def _changed(door: Door, approval_id: str, by: Principal, change: Awaitabl
 
 
 def tag_of(view: ApprovalView) -> str:
-    """The entity tag: the digest that was shown, and where it stood."""
-    voted = f".{len(view.votes)}" if view.votes else ""
+    """The entity tag: the digest that was shown, and where it stood, votes by whose they are."""
+    voted = ""
+    if view.votes:
+        voted = f".{sha256_hex('placet/votes-tag/1', canonical_bytes([vote.voter for vote in view.votes]))[:16]}"
     return f'"{view.digest}.{view.state.value}{voted}"'
 
 
@@ -236,27 +221,15 @@ async def _require_match(door: Door, request: Request, approval_id: str, by: Pri
         return
     view = await door.gate.desk.show(approval_id, by=by)
     if not same_tag(request, "if-match", tag_of(view)):
-        raise PreconditionFailed(members={"changed": _standing(view)})
+        raise PreconditionFailed(members={"changed": standing_of(view)})
 
 
 async def _with_what_changed(door: Door, refusal: DecisionRefused, approval_id: str, by: Principal) -> PlacetError:
     """The refusal, saying how it stands: who decided, when, or since when it is expired. Source: UI 22."""
+    if by.standing is not Standing.PERSON:
+        return refusal  # it may not look either, and that is on record once
     try:
         view = await door.gate.desk.show(approval_id, by=by)
     except (DecisionRefused, NotFound):
         return refusal
-    return HttpProblem.about(refusal, {"changed": _standing(view)})
-
-
-def _standing(view: ApprovalView) -> JsonObject:
-    expired_at = None
-    if view.state is ApprovalState.EXPIRED:
-        expired_at = view.expires_at if view.expires_at is not None else view.decide_by
-    return {
-        "state": view.state.value,
-        "digest": view.digest,
-        "decided_by": view.decided_by,
-        "decided_at": document_of(view.decided_at),
-        "expired_at": document_of(expired_at),
-        "clock": None if expired_at is None else ("use" if view.expires_at is not None else "decide"),
-    }
+    return HttpProblem.about(refusal, {"changed": standing_of(view)})

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from placet.http_api import describing
-from placet.http_api.door import Door, door_of, refuse_repeated, signed_in
+from placet.http_api.door import door_of, is_still, refuse_repeated, signed_in
 from placet.http_api.outcomes import json_response
 from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
-from placet.http_api.problems import TooManyWaiting
+from placet.http_api.streams import CutShort, Stream
+from placet.http_api.waiting import has_gone
 from placet.model.audit import ChainedEvent, EventKind
 from placet.model.json import JsonObject
 from placet.model.principal import Principal
+from placet.rules.audit import shown_body_of
 
 router = APIRouter(tags=["audit"])
 SignedIn = Annotated[Principal, Depends(signed_in)]
 LINES = "application/jsonl"
+_PIECE_BYTES = 65_536
 _MOST_PROBLEMS = 20
 _REPORT: JsonObject = {
     "type": "object",
@@ -67,11 +70,7 @@ async def list_events(
 
 def _document(event: ChainedEvent) -> JsonObject:
     place: JsonObject = {"writer": event.writer, "sequence": event.sequence}
-    try:
-        body: Any = json.loads(event.body)
-    except ValueError:
-        body = None
-    return {**place, **body} if type(body) is dict else {**place, "unreadable": True}
+    return {**place, **(shown_body_of(event) or {"unreadable": True})}
 
 
 @router.get(
@@ -84,28 +83,42 @@ def _document(event: ChainedEvent) -> JsonObject:
     },
 )
 async def export_audit(request: Request, principal: SignedIn) -> Response:
-    """Needs the scope `audit.read`. An audit that does not hold ends in the middle, without the line that closes it."""
+    """Needs the scope `audit.read`. An audit that does not hold ends in the middle, without the line that closes it; so
+    does one whose reader takes nothing for too long. It takes one of the places of those who wait."""
     door = door_of(request)
     refuse_repeated(request)
     opened = AsyncExitStack()
-    lines = await opened.enter_async_context(door.gate.auditor.export(by=principal))
+    opened.enter_context(door.waiting.place_of(principal))
     try:
+        lines = await opened.enter_async_context(door.gate.auditor.export(by=principal))
         first = await anext(lines)
     except BaseException:
         await opened.aclose()
         raise
-    return StreamingResponse(_streamed(door, opened, first, lines), media_type=LINES)
+    return Stream(door, opened, _pieces(request, principal, first, lines), media_type=LINES)
 
 
-async def _streamed(
-    door: Door, opened: AsyncExitStack, first: bytes, lines: AsyncIterator[bytes]
-) -> AsyncIterator[bytes]:
-    async with opened:
-        yield first
+async def _pieces(
+    request: Request, principal: Principal, first: bytes, lines: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
+    """Some hundred lines at a time, for as long as somebody who is let in is there to take them.
+
+    Raises:
+        CutShort: nobody is, or this process ends.
+    """
+    gone, ending = asyncio.ensure_future(has_gone(request)), door_of(request).ending
+    try:
+        piece = bytearray(first)
         async for line in lines:
-            if door.ending.is_set():
-                return
-            yield line
+            piece += line
+            if len(piece) >= _PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+                if gone.done() or ending.is_set() or not await is_still(request, principal):
+                    raise CutShort
+        yield bytes(piece)
+    finally:
+        gone.cancel()
 
 
 @router.post(
@@ -119,11 +132,7 @@ async def _streamed(
 )
 async def verify_audit(request: Request, principal: SignedIn) -> Response:
     """Needs the scope `audit.read`. Reads everything, so one at a time; others are told to come back."""
-    door = door_of(request)
-    if door.verifying.locked():
-        raise TooManyWaiting("The audit is being verified already.", code="audit_busy", hint="Ask again in a while.")
-    async with door.verifying:
-        report = await door.gate.auditor.verify(by=principal)
+    report = await door_of(request).gate.auditor.verify(by=principal)
     counts = Counter(each.problem for each in report.breaks)
     problems = [f"{problem}: {count}" for problem, count in counts.most_common(_MOST_PROBLEMS)]
     return json_response({"holds": report.holds, "problems": list(problems)})

@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from placet.engine.gate import Gate
 from placet.errors import SignInRefused
+from placet.http_api.lookout import Lookout
 from placet.http_api.problems import RequestMalformed, TooOften
 from placet.http_api.settings import HttpSettings
 from placet.http_api.waiting import WaitingRoom
@@ -58,8 +59,8 @@ class Door:
         self.clock = clock
         self.pages = pages
         self.ending = asyncio.Event()
-        self.verifying = asyncio.Lock()
         self.waiting = WaitingRoom(gate=gate, settings=settings, clock=clock, ending=self.ending)
+        self.lookout = Lookout(gate=gate, clock=clock)
         self.wide_fields = gate.wide_fields
 
     def close(self) -> None:
@@ -93,6 +94,12 @@ class _Bearer(SecurityBase):
 
 async def _holder(request: Request) -> Principal:
     said = request.headers.getlist("authorization")
+    if not said:
+        raise SignInRefused(
+            "The request says nobody's name.",
+            code="sign_in_missing",
+            hint="Send Authorization: Bearer, with an API key or a token of a configured issuer.",
+        )
     scheme, _, credential = (said[0] if len(said) == 1 else "").partition(" ")
     if scheme.lower() != "bearer" or _CREDENTIAL.fullmatch(credential) is None:
         raise SignInRefused
@@ -110,6 +117,15 @@ async def require_still(request: Request, principal: Principal) -> None:
     """
     if await _holder(request) != principal:
         raise SignInRefused
+
+
+async def is_still(request: Request, principal: Principal) -> bool:
+    """Whether the same one still stands there."""
+    try:
+        await require_still(request, principal)
+    except SignInRefused:
+        return False
+    return True
 
 
 async def _require_admission(door: Door, principal: Principal) -> None:

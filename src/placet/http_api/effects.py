@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from placet.engine.effect_views import EffectView
+from placet.engine.effect_views import EffectView, standing_of_effect
 from placet.engine.settling import Truth
 from placet.errors import DecisionRefused, NotFound
 from placet.http_api import describing
@@ -130,7 +130,7 @@ async def reconcile(effect_id: str, request: Request, principal: SignedIn) -> Re
         view = None
     if view is None:
         raise refusal
-    raise HttpProblem.about(refusal, {"changed": {"state": view.state.value, "quiet_end": document_of(view.quiet_end)}})
+    raise HttpProblem.about(refusal, {"changed": standing_of_effect(view)})
 
 
 def _document(view: EffectView) -> JsonObject:

@@ -70,7 +70,7 @@ class Guard:
             await self._app(scope, receive, send)
             return None
         except ClientDisconnect:
-            name = "ClientDisconnect"
+            return None  # in the middle of its body: there is nobody to answer, and nothing that anybody has to look at
         except Exception as fault:
             name = safe_exception_name(fault)
         _log.error("request failed", extra={"error_type": name, "route": route_of(scope), **self._ids_of(scope)})

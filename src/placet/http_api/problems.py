@@ -15,10 +15,14 @@ from starlette.responses import Response
 from placet import errors
 from placet.errors import PlacetError
 from placet.model.json import JsonObject
+from placet.rules.refusing import NOT_ENTITLED
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 _TYPES = "urn:placet:problem:"
+_CHALLENGE = 'Bearer realm="placet"'
+_CHALLENGE_AGAIN = f'{_CHALLENGE}, error="invalid_token"'
+"""Whoever brought nothing is told what to bring, and no more. Source: RFC 6750, section 3.1."""
 
 
 class HttpProblem(PlacetError):
@@ -148,12 +152,10 @@ class InternalFault(HttpProblem):
     hint = "Ask again under the same names: what was done is on record, and is not done twice."
 
 
-_NOT_ENTITLED = frozenset(
-    {"not_a_person", "not_an_approver", "not_listed_any_more", "not_the_requesting_user", "other_environment"}
-    | {"own_request", "scope_missing", "stopped_with_more_leave"}
-)
 _BY_CODE: dict[str, HTTPStatus] = {
-    **dict.fromkeys(_NOT_ENTITLED, HTTPStatus.FORBIDDEN),
+    **dict.fromkeys(("never_granted", "not_grantable"), HTTPStatus.FORBIDDEN),
+    **dict.fromkeys(("grant_too_long", "grant_too_often"), HTTPStatus.UNPROCESSABLE_ENTITY),
+    **dict.fromkeys(NOT_ENTITLED, HTTPStatus.FORBIDDEN),
     "looked_in_the_future": HTTPStatus.UNPROCESSABLE_ENTITY,
     "reason_missing": HTTPStatus.UNPROCESSABLE_ENTITY,
 }
@@ -174,6 +176,8 @@ def status_of(error: PlacetError) -> HTTPStatus:
             return HTTPStatus.UNPROCESSABLE_ENTITY
         case errors.AuditBroken():
             return HTTPStatus.CONFLICT
+        case errors.AuditBusy():
+            return HTTPStatus.TOO_MANY_REQUESTS
         case errors.StoreError() | errors.KeyMaterialError() | errors.BoundaryUnavailable():
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
@@ -204,7 +208,7 @@ def problem_response(error: PlacetError, *, request_id: str) -> Response:
     status = status_of(error)
     headers: dict[str, Any] = dict(error.headers) if isinstance(error, HttpProblem) else {}
     if status is HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = "Bearer"
+        headers["WWW-Authenticate"] = _CHALLENGE if error.code == "sign_in_missing" else _CHALLENGE_AGAIN
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         headers.setdefault("Retry-After", str(RETRY_SECONDS))
     if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):

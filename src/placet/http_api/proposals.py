@@ -16,20 +16,18 @@ from placet.http_api.door import (
     door_of,
     idempotency_key,
     preferred_wait,
-    refuse_repeated,
     request_id_of,
     require_still,
-    same_tag,
     signed_in,
 )
 from placet.http_api.outcomes import document_of, json_response, outcome_response, status_of
-from placet.http_api.problems import RequestMalformed
+from placet.http_api.problems import RequestMalformed, TooManyWaiting
+from placet.http_api.tagged import tagged
 from placet.model.approval import ApprovalState
 from placet.model.json import JsonValue
 from placet.model.outcome import AwaitingApproval, Invalid, Outcome
 from placet.model.principal import Principal, is_identity
 from placet.model.waking import approvals_topic
-from placet.rules.documents import document_of as document_of_value
 
 router = APIRouter(tags=["proposals"])
 SignedIn = Annotated[Principal, Depends(signed_in)]
@@ -80,15 +78,18 @@ async def propose(request: Request, principal: SignedIn) -> Response:
     )
     run = _run(document)
     proposal = _named({name: value for name, value in document.items() if name != "run"}, key)
-    outcome = await _submitted(door, request, proposal, principal=principal, run=run, key=key, patience=patience)
-    headers = {"Preference-Applied": f"wait={int(patience)}"} if patience else {}
+    outcome, waited = await _submitted(
+        door, request, proposal, principal=principal, run=run, key=key, patience=patience
+    )
+    headers = {"Preference-Applied": f"wait={int(waited)}"} if waited else {}
     return outcome_response(outcome, run=run, headers=headers)
 
 
 async def _submitted(
     door: Door, request: Request, proposal: object, *, principal: Principal, run: str, key: str | None, patience: float
-) -> Outcome:
-    """The outcome; where a person is waited for, that of asking again once there is an answer."""
+) -> tuple[Outcome, float]:
+    """The outcome, where a person is waited for that of asking again once there is an answer; and the patience that
+    there was room for. What is asked for without a place to wait in is on record all the same, under a name."""
     end = door.clock.monotonic() + patience
 
     async def submit() -> Outcome:
@@ -98,17 +99,24 @@ async def _submitted(
 
     outcome = await submit()
     while isinstance(outcome, AwaitingApproval) and (left := end - door.clock.monotonic()) > 0:
-        if not await _is_answered(door, request, outcome.approval_id, principal, seconds=left):
-            break
+        try:
+            if not await _is_answered(door, request, outcome.approval_id, principal, seconds=left):
+                break
+        except TooManyWaiting:
+            return outcome, 0.0
         await require_still(request, principal)  # what was revoked while it waited runs nothing
         outcome = await submit()
-    return outcome
+    return outcome, patience
 
 
 async def _is_answered(door: Door, request: Request, approval_id: str, by: Principal, *, seconds: float) -> bool:
+    async def look() -> QuestionView:
+        await require_still(request, by)
+        return await door.gate.questions.show(approval_id, by=by)
+
     with door.waiting.place_of(by):
         seen = await door.waiting.until(
-            lambda: door.gate.questions.show(approval_id, by=by),
+            look,
             lambda view: view.state is not ApprovalState.PENDING,
             topic=approvals_topic(by.tenant),
             seconds=seconds,
@@ -177,27 +185,8 @@ async def propose_turn(request: Request, principal: SignedIn) -> Response:
 )
 async def show_question(approval_id: str, request: Request, principal: SignedIn) -> Response:
     """With `Prefer: wait=N` and the tag in `If-None-Match`, waits until it is not as it was."""
-    door = door_of(request)
-    refuse_repeated(request)
-    seconds = preferred_wait(request, door.settings)
-
-    async def look() -> QuestionView:
-        return await door.gate.questions.show(approval_id, by=principal)
-
-    view = await look()
-    if seconds and same_tag(request, "if-none-match", _tag(view)):
-        with door.waiting.place_of(principal):
-            view = await door.waiting.until(
-                look,
-                lambda seen: not same_tag(request, "if-none-match", _tag(seen)),
-                topic=approvals_topic(principal.tenant),
-                seconds=seconds,
-                request=request,
-            )
-    headers = {"ETag": _tag(view)}
-    if same_tag(request, "if-none-match", _tag(view)):
-        return Response(status_code=304, headers=headers)
-    return json_response(document_of_value(view), headers=headers)  # type: ignore[arg-type]
+    questions = door_of(request).gate.questions
+    return await tagged(request, principal, lambda: questions.show(approval_id, by=principal), _tag)
 
 
 def _tag(view: QuestionView) -> str:

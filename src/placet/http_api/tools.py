@@ -1,4 +1,4 @@
-"""`/v1/tools` and `/v1/policy`: what one may see here, and which policy decides."""
+"""`/v1/whoami`, `/v1/tools` and `/v1/policy`: who one is here, what one may see, and which policy decides."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from placet.engine.principal_views import PrincipalView, principal_view
 from placet.http_api import describing
 from placet.http_api.door import door_of, refuse_repeated, signed_in
 from placet.http_api.outcomes import json_response
 from placet.model.contract import Contract
 from placet.model.json import JsonObject
 from placet.model.principal import Principal
+from placet.rules.documents import document_of, schema_of
 
 router = APIRouter(tags=["tools"])
 SignedIn = Annotated[Principal, Depends(signed_in)]
@@ -38,6 +40,21 @@ _POLICY: JsonObject = {
     "properties": {"version": {"type": ["string", "null"]}},
     "required": ["version"],
 }
+
+
+@router.get(
+    "/v1/whoami",
+    operation_id="whoAmI",
+    summary="Who you are here",
+    responses={
+        **describing.problems(400),
+        200: describing.answer("What your credential says.", schema_of(PrincipalView)),
+    },
+)
+async def who_am_i(request: Request, principal: SignedIn) -> Response:
+    """Subject, tenant, standing, roles and scopes, as they are used when you ask for something."""
+    refuse_repeated(request)
+    return json_response(document_of(principal_view(principal)))  # type: ignore[arg-type]  # a view has members
 
 
 @router.get(

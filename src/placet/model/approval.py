@@ -13,6 +13,7 @@ from enum import StrEnum
 from placet.model.decision import RequirementKind, Terms
 from placet.model.identifiers import ApprovalId, CallId, Digest, OperationKey, PolicyVersion, RequestId, RunId
 from placet.model.making import quick
+from placet.model.reminders import Reminders
 
 
 class ApprovalState(StrEnum):
@@ -64,6 +65,7 @@ class Question:
         lifetime_seconds: how long an approval stays usable after the decision.
         decide_by: last instant at which it may still be decided, exclusive.
         sealed_arguments: the canonical arguments, encrypted; what is shown and what executes.
+        reminders: when people are told again while it waits, and whether others may decide then.
     """
 
     approval_id: ApprovalId
@@ -92,6 +94,7 @@ class Question:
     sealed_arguments: bytes
     terms: Terms | None = None
     edited: Edited | None = None
+    reminders: Reminders | None = None
 
     @property
     def votes_needed(self) -> int:
@@ -105,11 +108,13 @@ class Leave:
     Attributes:
         roles, scopes: what its sign-in granted, sorted.
         is_listed: whether the list of people that is kept here had it, so that leaving the list ends what it decided.
+        by_escalation: whether it may decide only because the question had been escalated.
     """
 
     roles: tuple[str, ...]
     scopes: tuple[str, ...]
     is_listed: bool
+    by_escalation: bool = False
 
 
 class VoteKind(StrEnum):

@@ -23,6 +23,8 @@ class EventKind(StrEnum):
     APPROVAL_APPROVED = "approval_approved"
     APPROVAL_DENIED = "approval_denied"
     APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_REMINDED = "approval_reminded"
+    APPROVAL_ESCALATED = "approval_escalated"
     APPROVAL_WITHDRAWN = "approval_withdrawn"
     APPROVAL_SPENT = "approval_spent"
     APPROVAL_SUSPECT = "approval_suspect"
@@ -48,10 +50,26 @@ class EventKind(StrEnum):
     SIGN_IN_LINK_MADE = "sign_in_link_made"
     SESSION_BEGUN = "session_begun"
     SESSION_ENDED = "session_ended"
+    SESSION_REFUSED = "session_refused"
     CREDENTIAL_SUSPECT = "credential_suspect"
+    GRANT_GIVEN = "grant_given"
+    GRANT_REVOKED = "grant_revoked"
+    GRANT_USED_UP = "grant_used_up"
+    GRANT_REFUSED = "grant_refused"
+    GRANT_SUSPECT = "grant_suspect"
+    DESTINATION_CLOSED = "destination_closed"
+    DESTINATION_OPENED = "destination_opened"
+    DELIVERY_GIVEN_UP = "delivery_given_up"
 
 
-ALARMS = frozenset({EventKind.APPROVAL_SUSPECT, EventKind.RECORD_ALTERED, EventKind.CREDENTIAL_SUSPECT})
+ALARMS = frozenset(
+    {
+        EventKind.APPROVAL_SUSPECT,
+        EventKind.RECORD_ALTERED,
+        EventKind.CREDENTIAL_SUSPECT,
+        EventKind.GRANT_SUSPECT,
+    }
+)
 """Kinds that say somebody altered a row; one of them is enough to wake somebody."""
 
 

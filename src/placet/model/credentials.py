@@ -97,6 +97,7 @@ class PersonSession:
     Attributes:
         principal: a person.
         ends_at: over at the latest, whoever uses it.
+        through: the issuer that showed who it is, as its tokens name it; None for a link of this server's own.
     """
 
     kind: CredentialKind
@@ -104,6 +105,24 @@ class PersonSession:
     principal: Principal
     began_at: datetime
     ends_at: datetime
+    through: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionView:
+    """A session that goes on, as its person, or whoever may end it, sees it.
+
+    Attributes:
+        name: the beginning of what the store calls it; opens nothing.
+        used_at: about when it was used last; None for not since it began.
+    """
+
+    name: str
+    subject: str
+    began_at: datetime
+    used_at: datetime | None
+    ends_at: datetime
+    through: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,14 @@ from sys import float_info
 from placet.errors import MisuseError
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
+from placet.model.reminders import Reminders
 
 RULE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 RULE_NAME_FORM = "1 to 64 characters of a-z 0-9 _ . -, a letter first"
 MOST_VOTES = 16
 """People that one call may need; more would wait for ever."""
+MOST_GRANT_USES = 1_000
+LONGEST_GRANT_SECONDS = 31 * 86_400.0
 
 
 class RequirementKind(StrEnum):
@@ -56,6 +59,25 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantTerms:
+    """That standing grants may be given for what a rule asks about, and the most that one may be.
+
+    Attributes:
+        max_uses: calls that one grant may let through.
+        max_seconds: how long one may be good for.
+    """
+
+    max_uses: int
+    max_seconds: float
+
+    def __post_init__(self) -> None:
+        if type(self.max_uses) is not int or not 1 <= self.max_uses <= MOST_GRANT_USES:
+            raise MisuseError(f"A standing grant is good for 1 to {MOST_GRANT_USES:,} uses.")
+        if not is_seconds(self.max_seconds, most=LONGEST_GRANT_SECONDS):
+            raise MisuseError("A standing grant is good for a number of seconds above zero, and at most 31 days.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
     """What an approval must look like.
 
@@ -63,12 +85,16 @@ class Requirement:
         lifetime_seconds: how long a given approval stays usable, from the decision.
         decide_within_seconds: how long the question may wait for an answer.
         terms: what the rule that fitted demands besides; None where no rule did.
+        reminders: when people are told again while it waits; None where they are not.
+        grants: what a standing grant may be that answers in an approval's place; None where there is none.
     """
 
     kind: RequirementKind = RequirementKind.REVIEW
     lifetime_seconds: float = 300.0
     decide_within_seconds: float = 86_400.0
     terms: Terms | None = None
+    reminders: Reminders | None = None
+    grants: GrantTerms | None = None
 
     def __post_init__(self) -> None:
         if type(self.kind) is not RequirementKind:
@@ -78,6 +104,12 @@ class Requirement:
                 raise MisuseError("A requirement's seconds are finite numbers above zero.")
         if self.terms is not None and type(self.terms) is not Terms:
             raise MisuseError("A requirement's terms are Terms.")
+        if self.reminders is not None and type(self.reminders) is not Reminders:
+            raise MisuseError("A requirement's reminders are Reminders.")
+        if self.grants is not None and (type(self.grants) is not GrantTerms or self.terms is None):
+            raise MisuseError("A requirement's grants are GrantTerms, of a rule that it names in its terms.")
+        if self.grants is not None and self.kind is not RequirementKind.REVIEW:
+            raise MisuseError("A standing grant takes the place of a review, and of nothing else.")
         votes = 1 if self.terms is None else self.terms.votes
         if (votes > 1) is not (self.kind is RequirementKind.QUORUM):
             raise MisuseError("A quorum has terms with 2 votes or more, and nothing else has.")

@@ -48,7 +48,7 @@ class WebhookWay:
 
     Attributes:
         url: the address, or where it stands if it is a secret itself.
-        secrets: each `whsec_` and base64; a message is signed with every one of them.
+        secrets: each `whsec_` or `whsk_` and base64; a message is signed with every one of them.
     """
 
     url: str | SecretRef

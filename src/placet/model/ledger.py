@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
+from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent
 from placet.model.effect import Effect, EffectState
+from placet.model.grant import GrantId
 from placet.model.identifiers import (
     ApprovalId,
     CallId,
@@ -53,6 +55,36 @@ class Spend:
     event: AuditEvent
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """A pending question to be taken back by a claim: it must still be pending, and the one that was verified."""
+
+    approval: Approval
+    event: AuditEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantUse:
+    """One use of a standing grant to be counted by a claim: the MAC must still be the one that was verified.
+
+    Attributes:
+        max_uses, expires_at: as they were verified.
+        last_event: written with the use after which there is none left.
+        same: what is asked. Besides what is named here no pending, approved or denied question of it may stand.
+        withdrawn: the question that waits for an answer to it; None if none does.
+        passed_over: other questions of it, that do not matter as long as they are in this state.
+    """
+
+    grant_id: GrantId
+    mac: str
+    max_uses: int
+    expires_at: datetime
+    last_event: AuditEvent
+    same: SameAsk
+    withdrawn: Withdrawal | None = None
+    passed_over: frozenset[tuple[ApprovalId, ApprovalState]] = frozenset()
+
+
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -89,6 +121,7 @@ class Claim:
     spend: Spend | None
     step: Step
     events: tuple[AuditEvent, ...]
+    grant: GrantUse | None = None
 
 
 @quick
@@ -192,7 +225,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotUsable:
-    """The approval was spent, expired, revoked or altered since it was verified; nothing was written."""
+    """The approval, or the standing grant, was spent, expired, revoked or altered since it was verified, or somebody
+    said something about what the grant was to answer; nothing was written.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

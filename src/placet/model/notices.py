@@ -22,6 +22,8 @@ class NoticeKind(StrEnum):
     """What a message is about. The word before the dot is its group."""
 
     APPROVAL_ASKED = "approval.asked"
+    APPROVAL_REMINDED = "approval.reminded"
+    APPROVAL_ESCALATED = "approval.escalated"
     APPROVAL_APPROVED = "approval.approved"
     APPROVAL_DENIED = "approval.denied"
     APPROVAL_EXPIRED = "approval.expired"
@@ -34,6 +36,7 @@ class NoticeKind(StrEnum):
     ALARM_APPROVAL = "alarm.approval_suspect"
     ALARM_RECORD = "alarm.record_altered"
     ALARM_CREDENTIAL = "alarm.credential_suspect"
+    ALARM_GRANT = "alarm.grant_suspect"
     TEST = "test"
 
 

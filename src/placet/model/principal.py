@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self, TypeGuard
@@ -111,8 +111,7 @@ class Principal:
         while giver is not None:
             links.append(giver.subject)
             giver = giver.on_behalf_of
-        is_plain = len(links) == 1 and self.environment == DEFAULT_ENVIRONMENT and not self.subject.startswith("[")
-        return self.subject if is_plain else json.dumps([self.environment, *links], ensure_ascii=False)
+        return identity_of(links, environment=self.environment)
 
     @classmethod
     def agent(
@@ -157,13 +156,19 @@ class Principal:
         )
 
 
+def identity_of(subjects: Sequence[str], *, environment: str) -> str:
+    """The identity of whoever acts first of these, for the second, and so on, the far end last."""
+    is_plain = len(subjects) == 1 and environment == DEFAULT_ENVIRONMENT and not subjects[0].startswith("[")
+    return subjects[0] if is_plain else json.dumps([environment, *subjects], ensure_ascii=False)
+
+
 def subjects_of(identity: str) -> tuple[str, ...]:
     """Everybody in an identity: who acts, then whom it acts for, the far end last."""
     if not identity.startswith("["):
         return (identity,)
     try:
         return tuple(str(link) for link in json.loads(identity)[1:]) or (identity,)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):  # nobody's identity, but what somebody put into a row
         return (identity,)
 
 

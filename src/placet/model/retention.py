@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from placet.errors import MisuseError
 from placet.model.audit import AuditEvent, ChainTombstone
+from placet.model.credentials import StoredCredential
 from placet.model.effect import EffectState
 from placet.model.exact import is_seconds
 from placet.model.identifiers import ApprovalId, OperationKey, RunId, Token
@@ -26,6 +27,7 @@ class Kept(StrEnum):
     RUNS = "runs"
     APPROVALS = "approvals"
     TOKENS = "tokens"
+    API_KEYS = "api_keys"
     EVENTS = "events"
 
 
@@ -34,7 +36,8 @@ class Retention:
     """How long finished things are kept; None keeps them for ever. A contract's own retention comes before `seconds`.
 
     Attributes:
-        seconds: for operations of contracts that say nothing themselves, and for runs, approvals and voided tokens.
+        seconds: for operations of contracts that say nothing themselves, and for runs, approvals, voided tokens and API
+            keys that have ended.
         audit_seconds: for audit events.
     """
 
@@ -107,7 +110,8 @@ class Purge:
 
     Attributes:
         holds: the scopes that were held when it was decided; one more or less, and nothing is forgotten.
-        idle_before: runs that counted a step at this instant or later are kept.
+        credentials: as they were seen.
+        idle_before: runs that counted a step, and credentials that ended, at this instant or later are kept.
         events: say what is forgotten and on whose word; written with it.
     """
 
@@ -116,6 +120,7 @@ class Purge:
     runs: tuple[OldRun, ...] = ()
     approvals: tuple[OldApproval, ...] = ()
     tokens: tuple[Token, ...] = ()
+    credentials: tuple[StoredCredential, ...] = ()
     cut: ChainCut | None = None
     idle_before: datetime
     events: tuple[AuditEvent, ...]

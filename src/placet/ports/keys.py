@@ -21,6 +21,7 @@ class KeyPurpose(StrEnum):
     WAKE_UP = "wake-up"
     CURSOR = "cursor"
     CREDENTIAL = "credential"
+    GRANT = "grant"
 
 
 STORE_CHECK = b"placet store key check 1"

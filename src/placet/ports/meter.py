@@ -55,13 +55,15 @@ class Meter(Protocol):
         ...
 
     def alarmed(self, *, kind: str) -> None:
-        """Somebody altered a row: `approval_suspect`, `record_altered` or `credential_suspect`."""
+        """Somebody altered a row: `approval_suspect`, `record_altered`, `credential_suspect` or `grant_suspect`."""
         ...
 
     def sink_failed(self, *, sink: str) -> None: ...
 
     def signed_in(self, *, kind: str, outcome: str) -> None:
-        """Somebody was at the door: `api_key`, `token`, `session` or `unknown`; `let_in`, `refused`, `unavailable`."""
+        """Somebody was at the door: `api_key`, `token`, `session`, `issuer` (came back from one's pages) or `unknown`;
+        `let_in`, `refused` or `unavailable`.
+        """
         ...
 
     def rate_limited(self, *, scope: str) -> None:

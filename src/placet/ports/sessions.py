@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from placet.model.credentials import SessionView
 from placet.model.principal import Principal
 
 
@@ -21,11 +22,15 @@ class ConsoleSession:
         principal: a person.
         csrf: what every form of this session carries back; another session's is another.
         ends_at: when it is over at the latest, by the store's clock; sooner if nobody uses it.
+        name: how the lists of sessions call it; opens nothing.
+        through: the issuer that showed who it is; None for a link of this server's own.
     """
 
     principal: Principal
     csrf: str = field(repr=False)
     ends_at: datetime
+    name: str = ""
+    through: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +48,11 @@ class OpenedSession:
 class Sessions(Protocol):
     """The sessions of one store. Every verb may also raise a `StoreError`; then nobody is let in."""
 
-    async def open(self, principal: Principal) -> OpenedSession:
+    async def open(self, principal: Principal, *, through: str | None = None) -> OpenedSession:
         """Begin a session for a person that has just proven who it is.
+
+        Args:
+            through: the issuer that showed it.
 
         Raises:
             SignInRefused: an agent.
@@ -77,4 +85,29 @@ class Sessions(Protocol):
 
     async def end(self, cookie: str) -> None:
         """Sign out. What is unknown, or over, is signed out already."""
+        ...
+
+    async def listed(self, principal: Principal) -> tuple[SessionView, ...]:
+        """The person's own sessions that go on, the newest first.
+
+        Raises:
+            SignInRefused: an agent has none.
+        """
+        ...
+
+    async def end_named(self, principal: Principal, name: str) -> None:
+        """End one of the person's own sessions, by the name that `listed` says. One that is over is over already.
+
+        Raises:
+            SignInRefused: an agent has none.
+            NotFound: the name is nobody's, or another person's.
+        """
+        ...
+
+    async def end_all(self, principal: Principal) -> int:
+        """Sign the person out everywhere, links that were not used included; how many sessions there were.
+
+        Raises:
+            SignInRefused: an agent has none.
+        """
         ...

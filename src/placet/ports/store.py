@@ -26,10 +26,9 @@ from placet.model.approval import (
     SignedVote,
 )
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead, ChainTombstone
-from placet.model.credentials import CredentialChange, CredentialKind, SeenCredential, StoredCredential
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.identifiers import ApprovalId, CallId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
@@ -45,19 +44,32 @@ from placet.model.ledger import (
     Step,
     Turn,
 )
-from placet.model.listing import Mark
-from placet.model.notices import (
-    Announcing,
-    Delivery,
-    DeliveryState,
-    Ended,
-    KnownDestination,
-    OutboxCount,
-    UnreadChain,
-)
-from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.ports.archive import Archive
+from placet.ports.credentials import Credentials
+from placet.ports.grants import Grants
+from placet.ports.outbox import Outbox
+from placet.ports.pages import Pages
+from placet.ports.reminders import ReminderRows
+from placet.ports.runs import RunRows
 from placet.ports.wakeups import Wakeups
+
+__all__ = [
+    "Approvals",
+    "Archive",
+    "AuditSnapshot",
+    "Credentials",
+    "Custody",
+    "Grants",
+    "Heard",
+    "Journal",
+    "Ledger",
+    "Outbox",
+    "Pages",
+    "RunRows",
+    "Store",
+    "nobody",
+]
 
 Heard = Callable[[tuple[AuditEvent, ...]], None]
 """Hears every event once it is durable, in the event loop of the verb that wrote it, before that verb's caller goes
@@ -173,6 +185,14 @@ class Approvals(Protocol):
 
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
         """Approvals given for the same question, newest first: pending, approved and denied ones."""
+        ...
+
+    async def closed_ask(
+        self, ask: SameAsk, *, call_id: CallId, fingerprint: str, own_key: OperationKey
+    ) -> tuple[Approval, ...]:
+        """The spent and withdrawn ones of the same question under any policy, newest first, a few, for a call that was
+        counted in this run under this id and fingerprint and never had a question under its own key; otherwise none.
+        """
         ...
 
     async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None: ...
@@ -315,28 +335,6 @@ class Journal(Protocol):
     def writer(self) -> WriterId: ...
 
 
-class Pages(Protocol):
-    """Lists of one tenant that somebody reads a page at a time: newest first, then by name, and after a mark only what
-    is older. A row that changes meanwhile goes to the front of its list; every other one is given once.
-    """
-
-    async def approvals_after(
-        self, tenant: str, mark: Mark | None, *, states: Sequence[ApprovalState], limit: int
-    ) -> tuple[Approval, ...]:
-        """By the instant at which they were asked for; as rows say, unverified."""
-        ...
-
-    async def effects_after(
-        self, tenant: str, mark: Mark | None, *, states: Sequence[EffectState], limit: int, subject: str | None
-    ) -> tuple[Effect | BrokenEffect, ...]:
-        """By the instant of their last change; with a subject, as `effects` picks them."""
-        ...
-
-    async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
-        """By their writers' clocks."""
-        ...
-
-
 class Custody(Protocol):
     """Which keys the store was told of, and what depends on them."""
 
@@ -353,159 +351,21 @@ class Custody(Protocol):
         ...
 
 
-class Archive(Protocol):
-    """What is old, forgetting it, and what is held against that. Nothing here is on the path of a call.
-
-    Lists give the oldest first and pass `skip` rows over, for whoever leaves some of them alone. Nothing of a tenant
-    that is held by name is listed, and nothing at all while everything is.
-    """
-
-    async def finished_kinds(self) -> tuple[FinishedKind, ...]:
-        """Whose operations of which tool are finished and not purged."""
-        ...
-
-    async def finished(
-        self, kind: FinishedKind, *, before: datetime, limit: int, skip: int = 0
-    ) -> tuple[Effect | BrokenEffect, ...]:
-        """Operations that are finished, not purged, and have not changed since."""
-        ...
-
-    async def old_runs(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[OldRun | BrokenRun, ...]:
-        """Runs that have counted no step since."""
-        ...
-
-    async def old_approvals(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[Approval, ...]:
-        """Closed approvals that were asked for before; what rows say, unverified."""
-        ...
-
-    async def old_tokens(self, *, before: datetime, limit: int) -> tuple[Token, ...]:
-        """Tokens that were voided before."""
-        ...
-
-    async def old_rows(self, kept: Kept, *, before: datetime, kind: FinishedKind | None = None) -> OldRows:
-        """Counted, of a kind of operations or of anything else; takes time, and is for showing only."""
-        ...
-
-    async def oldest_events(self, writer: WriterId, *, limit: int) -> tuple[ChainedEvent, ...]:
-        """The beginning of a chain, up to what has to stay: its last event, and reads that are not completed."""
-        ...
-
-    async def tombstones(self) -> tuple[ChainTombstone, ...]:
-        """Where chains begin that were cut, by writer."""
-        ...
-
-    async def purge(self, purge: Purge) -> bool:
-        """Forget what is named, all of it; False, and nothing written, if any of it is not as it was seen.
-
-        Raises:
-            StoreUnavailable: with `is_row_held`, somebody else's transaction holds a row of it.
-        """
-        ...
-
-    async def hold(self, hold: Hold, *, events: tuple[AuditEvent, ...]) -> bool:
-        """From its return on nothing of the scope is forgotten; False, and nothing written, if it was held already."""
-        ...
-
-    async def lift(self, scope: str, *, events: tuple[AuditEvent, ...]) -> bool:
-        """False, and nothing written, if the scope was not held."""
-        ...
-
-    async def holds(self) -> tuple[Hold, ...]:
-        """The oldest first."""
-        ...
-
-
-class Credentials(Protocol):
-    """What people and agents show at the door. Authority is in the MACs, which whoever asks makes and checks."""
-
-    async def credential(self, kind: CredentialKind, name: str) -> SeenCredential | None:
-        """As the last commit left it, on whatever host that was: what was revoked is revoked everywhere."""
-        ...
-
-    async def credentials(
-        self, kind: CredentialKind, *, tenant: str, subject: str | None = None, limit: int
-    ) -> tuple[StoredCredential, ...]:
-        """Of a tenant, the newest first; also those that have ended. What rows say, unverified."""
-        ...
-
-    async def ended_credentials(self, kind: CredentialKind, *, limit: int) -> tuple[StoredCredential, ...]:
-        """Of every tenant, the longest ended first; what rows say, unverified."""
-        ...
-
-    async def put_credentials(self, change: CredentialChange, *, events: tuple[AuditEvent, ...]) -> bool:
-        """All of it; False, and nothing written, if a row is there already, is gone, or is not as it was seen."""
-        ...
-
-    async def credential_used(self, kind: CredentialKind, name: str, *, every_seconds: float) -> None:
-        """Note that it is used, unless that was noted so short a time ago."""
-        ...
-
-
-class Outbox(Protocol):
-    """What of the audit goes to whom. The audit is the outbox: nothing here is on the path of a call.
-
-    Each destination reads by cursors of its own, one per writer's chain, so that a worker that does not know of it
-    reads nothing past it. A delivery names an event; what is sent is read from the audit.
-    """
-
-    async def known_destinations(self) -> tuple[KnownDestination, ...]:
-        """By name; also those that no configuration names any more."""
-        ...
-
-    async def begin_destination(self, command: Announcing) -> bool:
-        """Set a new destination's cursors; nothing before them is announced to it. False if it has begun already."""
-        ...
-
-    async def unread_chains(self, destination: str, *, limit: int) -> tuple[UnreadChain, ...]:
-        """Chains that do not end where this destination has read to, by writer."""
-        ...
-
-    async def events_of_chain(self, writer: WriterId, *, after: int, limit: int) -> tuple[ChainedEvent, ...]: ...
-
-    async def announce(self, command: Announcing) -> bool:
-        """Move cursors and make the deliveries that were found on the way, each once, in one transaction.
-
-        False, and nothing written, if a cursor is not where it was seen, or the destination is closed or not begun.
-        """
-        ...
-
-    async def take_deliveries(
-        self, destination: str, token: Token, *, lease_seconds: float, most_attempts: int, limit: int
-    ) -> tuple[Delivery, ...]:
-        """Pending ones that are due, the longest due first, for this token alone; nobody else's for so long.
-
-        Each counts one attempt more. One that has had so many is dead instead, as nobody said what came of the last.
-        """
-        ...
-
-    async def end_delivery(self, delivery: Delivery, ended: Ended) -> bool:
-        """Say what came of an attempt; False, and nothing written, if it was given up and taken again meanwhile."""
-        ...
-
-    async def close_destination(self, name: str) -> bool:
-        """Send nothing there and read nothing for it, until a retry opens it; False if it is closed, or not known."""
-        ...
-
-    async def deliveries(
-        self, *, destination: str | None, states: Sequence[DeliveryState], limit: int
-    ) -> tuple[Delivery, ...]:
-        """The newest first, of one destination or all."""
-        ...
-
-    async def retry_deliveries(self, destination: str, place: Place | None, *, limit: int) -> int:
-        """Dead → pending, due now: one, or with None the oldest; how many. A closed destination opens."""
-        ...
-
-    async def outbox_counts(self) -> tuple[OutboxCount, ...]:
-        """Of destinations of which something waits or is dead, by name."""
-        ...
-
-    async def forget_deliveries(self, state: DeliveryState, *, before: datetime, limit: int) -> int:
-        """Drop those that ended before, the oldest first; how many. Pending ones stay."""
-        ...
-
-
-class Store(Ledger, Approvals, Journal, Pages, Custody, Archive, Credentials, Outbox, Wakeups, Protocol):
+class Store(
+    Ledger,
+    Approvals,
+    Journal,
+    Pages,
+    Custody,
+    Archive,
+    Credentials,
+    Grants,
+    Outbox,
+    ReminderRows,
+    RunRows,
+    Wakeups,
+    Protocol,
+):
     """Ledger, approvals, runs, audit and credentials in one database."""
 
     @property

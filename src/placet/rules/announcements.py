@@ -31,6 +31,8 @@ OLDEST_ANNOUNCED: Final = timedelta(days=7)
 
 _KINDS: Final = {
     EventKind.APPROVAL_ASKED: NoticeKind.APPROVAL_ASKED,
+    EventKind.APPROVAL_REMINDED: NoticeKind.APPROVAL_REMINDED,
+    EventKind.APPROVAL_ESCALATED: NoticeKind.APPROVAL_ESCALATED,
     EventKind.APPROVAL_APPROVED: NoticeKind.APPROVAL_APPROVED,
     EventKind.APPROVAL_DENIED: NoticeKind.APPROVAL_DENIED,
     EventKind.APPROVAL_EXPIRED: NoticeKind.APPROVAL_EXPIRED,
@@ -42,11 +44,17 @@ _KINDS: Final = {
     EventKind.APPROVAL_SUSPECT: NoticeKind.ALARM_APPROVAL,
     EventKind.RECORD_ALTERED: NoticeKind.ALARM_RECORD,
     EventKind.CREDENTIAL_SUSPECT: NoticeKind.ALARM_CREDENTIAL,
+    EventKind.GRANT_SUSPECT: NoticeKind.ALARM_GRANT,
 }
 CONFIGURED_KINDS: Final = tuple(kind for kind in NoticeKind if kind is not NoticeKind.TEST)
 GROUPS: Final = tuple(dict.fromkeys(kind.value.partition(".")[0] for kind in CONFIGURED_KINDS))
 DEFAULT_KINDS: Final = frozenset(
-    kind for kind in CONFIGURED_KINDS if kind in (NoticeKind.APPROVAL_ASKED, NoticeKind.EFFECT_UNKNOWN)
+    (
+        NoticeKind.APPROVAL_ASKED,
+        NoticeKind.APPROVAL_REMINDED,
+        NoticeKind.APPROVAL_ESCALATED,
+        NoticeKind.EFFECT_UNKNOWN,
+    )
 ) | {kind for kind in CONFIGURED_KINDS if kind.value.startswith("alarm.")}
 """What a person has to do something about."""
 
@@ -95,8 +103,17 @@ def message_id_of(destination: str, event: ChainedEvent) -> str:
 
     Made of the link too: after a store went back, another event in the same place is another message.
     """
-    named = json.dumps(["placet/message/1", destination, event.writer, event.sequence, event.link])
-    return f"msg_{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+    return _message_id("placet/message/1", destination, event.writer, event.sequence, event.link)
+
+
+def id_of_a_test(once: str) -> str:
+    """In the same form as all others; another one each time."""
+    return _message_id("placet/test/1", once)
+
+
+def _message_id(*named: object) -> str:
+    """The form that Standard Webhooks shows: receivers that know only it take every one of ours."""
+    return f"msg_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]}"
 
 
 # ---------------------------------------------------------------- when again
@@ -114,6 +131,8 @@ def delay_seconds(attempts: int, *, fraction: float, retry_after_seconds: float 
 
 _TITLES: Final = {
     NoticeKind.APPROVAL_ASKED: "Approval asked: {tool}",
+    NoticeKind.APPROVAL_REMINDED: "Still waiting: {tool}",
+    NoticeKind.APPROVAL_ESCALATED: "Escalated: {tool}",
     NoticeKind.APPROVAL_APPROVED: "Approved: {tool}",
     NoticeKind.APPROVAL_DENIED: "Denied: {tool}",
     NoticeKind.APPROVAL_EXPIRED: "Approval expired: {tool}",
@@ -126,10 +145,14 @@ _TITLES: Final = {
     NoticeKind.ALARM_APPROVAL: "ALARM: an approval was altered",
     NoticeKind.ALARM_RECORD: "ALARM: a record was altered",
     NoticeKind.ALARM_CREDENTIAL: "ALARM: a credential was altered",
+    NoticeKind.ALARM_GRANT: "ALARM: a standing grant was altered",
     NoticeKind.TEST: "Test message",
 }
 _SAYS: Final = {
     NoticeKind.APPROVAL_ASKED: "A person has to decide. Look at the whole call first; this message is not enough.",
+    NoticeKind.APPROVAL_REMINDED: "Nobody has decided yet. Look at the whole call first; this message is not enough.",
+    NoticeKind.APPROVAL_ESCALATED: "Nobody has decided for too long. Look at the whole call first; its page says who "
+    "may decide by now.",
     NoticeKind.APPROVAL_APPROVED: "It may run once, until the approval expires.",
     NoticeKind.APPROVAL_DENIED: "It does not run.",
     NoticeKind.APPROVAL_EXPIRED: "Nobody decided, or used it, in time.",
@@ -143,8 +166,13 @@ _SAYS: Final = {
     NoticeKind.ALARM_APPROVAL: "Somebody may have written to the store. Nothing ran on it.",
     NoticeKind.ALARM_RECORD: "Somebody may have written to the store. Verify the audit.",
     NoticeKind.ALARM_CREDENTIAL: "Somebody may have written to the store. It let nobody in.",
+    NoticeKind.ALARM_GRANT: "Somebody may have written to the store. The grant lets nothing through.",
     NoticeKind.TEST: "Somebody tried whether messages arrive here. Nothing happened, and nothing is to be done.",
 }
+
+
+_OPEN: Final = (NoticeKind.APPROVAL_ASKED, NoticeKind.APPROVAL_REMINDED, NoticeKind.APPROVAL_ESCALATED)
+"""About questions that wait."""
 
 
 def title_of(notice: Notice) -> str:
@@ -183,7 +211,7 @@ def _told(kind: NoticeKind, event: AuditEvent) -> tuple[tuple[str, str | None], 
         ("detail", event.detail),
         ("state", event.effect_state),
         ("decided by", event.decided_by),
-        ("decide by" if kind is NoticeKind.APPROVAL_ASKED else "expires", instant_of(event.expires_at)),
+        ("decide by" if kind in _OPEN else "expires", instant_of(event.expires_at)),
         ("approval", event.approval_id),
     )
 

@@ -28,6 +28,7 @@ from placet.model.principal import Principal, Standing, subjects_of
 from placet.rules.asking import terms_form
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.policy import DECIDE_SCOPE
+from placet.rules.reminding import reminders_form
 
 FUTURE_SKEW_SECONDS = 30.0
 """How far in the future a decision may lie by the reader's clock. Source: B053."""
@@ -93,13 +94,15 @@ _STATES_OF: dict[ApprovalDecision | None, frozenset[ApprovalState]] = {
 def question_form(question: Question) -> bytes:
     """The bytes a question's MAC covers: every field, in canonical form.
 
-    A question without terms, and not edited, is spelled as before there were any.
+    A question without terms, not edited, and without reminders is spelled as before there were any.
     """
     more: JsonObject = {}
     if question.terms is not None or question.edited is not None:
         terms = None if question.terms is None else terms_form(question.terms)
         edited = None if question.edited is None else edited_form(question.edited)
         more = {"v": 2, "terms": terms, "edited": edited}
+    if question.reminders is not None:
+        more |= {"v": 3, "reminders": reminders_form(question.reminders)}
     return canonical_bytes(
         {
             "v": 1,
@@ -144,7 +147,7 @@ def signed_form(question: Question, answer: Answer) -> bytes:
     """
     more: JsonObject = {}
     if answer.leave is not None or answer.votes:
-        leave = None if answer.leave is None else _leave_form(answer.leave)
+        leave = None if answer.leave is None else leave_form(answer.leave)
         more = {"v": 2, "leave": leave, "votes": list(answer.votes)}
     return canonical_bytes(
         {
@@ -172,13 +175,15 @@ def vote_form(question: Question, vote: Vote) -> bytes:
             "voted_at": instant_text(vote.voted_at),
             "digest_seen": vote.digest_seen,
             "reason": vote.reason,
-            "leave": _leave_form(vote.leave),
+            "leave": leave_form(vote.leave),
         }
     )
 
 
-def _leave_form(leave: Leave) -> JsonObject:
-    return {"roles": list(leave.roles), "scopes": list(leave.scopes), "is_listed": leave.is_listed}
+def leave_form(leave: Leave) -> JsonObject:
+    """Leave as signatures spell it."""
+    said: JsonObject = {"roles": list(leave.roles), "scopes": list(leave.scopes), "is_listed": leave.is_listed}
+    return {**said, "by_escalation": True} if leave.by_escalation else said
 
 
 def standing_votes(votes: tuple[SignedVote, ...]) -> tuple[SignedVote, ...]:
@@ -255,6 +260,7 @@ def _is_of_call(question: Question, call: Call, ask: Ask) -> bool:
         and question.policy_version == ask.policy_version
         and question.requirement is ask.requirement.kind
         and question.terms == ask.requirement.terms
+        and question.reminders == ask.requirement.reminders
     )
 
 
@@ -303,10 +309,11 @@ def are_duties_apart(question: Question, decider: str) -> bool:
             return decider not in subjects_of(question.subject) and not is_editor
 
 
-def leave_of(person: Principal, *, is_listed: bool) -> Leave:
+def leave_of(person: Principal, *, is_listed: bool, by_escalation: bool = False) -> Leave:
     """What a decision keeps of the person's leave."""
     roles = tuple(sorted(role.value for role in person.roles))
-    return Leave(roles=roles, scopes=tuple(sorted(person.scopes)), is_listed=is_listed)
+    scopes = tuple(sorted(person.scopes))
+    return Leave(roles=roles, scopes=scopes, is_listed=is_listed, by_escalation=by_escalation)
 
 
 def decider_of(question: Question, decider: str, leave: Leave) -> Principal:

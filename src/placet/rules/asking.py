@@ -2,7 +2,8 @@
 
 Rules are looked at in their order, and the first that fits says it all. Where none fits, what the matrix asks for is
 asked for. No rule allows, denies or asks by itself: whether a call needs a person is the matrix's word, and the
-contract's. And none widens who may decide: `approvals.decide` and separate duties are needed whatever a rule says.
+contract's. And none widens who may decide: `approvals.decide` and separate duties are needed whatever a rule says. What
+an escalation widens is the rule's own choice among those.
 
 Source: DESIGN sections 8 and 9.
 """
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field
 
 from placet.errors import MisuseError
 from placet.model.contract import TOOL_NAME, Contract, EffectClass, Risk
-from placet.model.decision import Entitled, Entitlement, NotEntitled, Requirement, RequirementKind, Terms
+from placet.model.decision import Entitled, Entitlement, GrantTerms, NotEntitled, Requirement, RequirementKind, Terms
 from placet.model.exact import is_seconds
 from placet.model.json import JsonObject, JsonValue
 from placet.model.principal import Principal, Role, is_identity
+from placet.model.reminders import Reminders
 from placet.rules.canonical import canonical_bytes, sha256_hex
+from placet.rules.reminding import reminders_form
 
 LONGEST_SECONDS = 366 * 86_400.0
 """How long a question may wait, and an approval stay usable, at most."""
@@ -61,6 +64,41 @@ ANYBODY = Approvers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskReminders:
+    """What a rule says for as long as nobody decides.
+
+    Attributes:
+        remind_after_seconds, escalate_after_seconds: from the asking.
+        escalate_to: whom an escalation is for, out of the entitled.
+        widens: whether those may decide from then on, though the rule's `approvers` do not have them.
+    """
+
+    remind_after_seconds: tuple[float, ...] = ()
+    escalate_after_seconds: float | None = None
+    escalate_to: Approvers = ANYBODY
+    widens: bool = False
+    signed: Reminders = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if type(self.escalate_to) is not Approvers:
+            raise MisuseError("Whom an escalation is for are Approvers.")
+        if self.widens is True and self.escalate_to == ANYBODY:
+            raise MisuseError("An escalation that widens who may decide names whom it is for.")
+        told = (
+            *(f"role:{role.value}" for role in self.escalate_to.roles),
+            *(f"scope:{scope}" for scope in self.escalate_to.scopes),
+            *(f"subject:{subject}" for subject in self.escalate_to.subjects),
+        )
+        reminders = Reminders(
+            remind_after_seconds=self.remind_after_seconds,
+            escalate_after_seconds=self.escalate_after_seconds,
+            escalate_to=tuple(sorted(told)),
+            widens=self.widens,
+        )
+        object.__setattr__(self, "signed", reminders)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskRule:
     """One rule. It fits a call that has a place in each of its sets; an empty set has a place for every call.
 
@@ -73,6 +111,8 @@ class AskRule:
         decide_within_seconds: how long the question may wait.
         may_edit: whether a person may change the arguments, which makes another question.
         approvers: who may decide; for a `confirm` that is the requesting user, whoever else is named.
+        reminders: when people are told again while it waits, and who else may decide then.
+        grants: the most that a standing grant may be; None where nobody may give one.
     """
 
     name: str
@@ -88,6 +128,8 @@ class AskRule:
     reason_to_deny: bool = False
     may_edit: bool = True
     approvers: Approvers = ANYBODY
+    reminders: AskReminders | None = None
+    grants: GrantTerms | None = None
     requirement: Requirement = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +141,10 @@ class AskRule:
             raise MisuseError("The tenants of a rule are a frozenset of texts of 1 to 128 characters.")
         if type(self.approvers) is not Approvers:
             raise MisuseError("The approvers of a rule are Approvers.")
+        if self.reminders is not None and type(self.reminders) is not AskReminders:
+            raise MisuseError("The reminders of a rule are AskReminders.")
+        if self.reminders is not None and self.reminders.widens and self.needs is RequirementKind.CONFIRM:
+            raise MisuseError("Only the requesting user confirms, however long it waits.")
         for seconds in (self.usable_for_seconds, self.decide_within_seconds):
             if not is_seconds(seconds, most=LONGEST_SECONDS):
                 raise MisuseError("The seconds of a rule are numbers above zero, and at most 366 days.")
@@ -130,10 +176,12 @@ class AskRules:
     """Rules in their order.
 
     Attributes:
+        reminders: of questions where no rule fits; None for none.
         digest: what they say, in one spelling; part of the policy version.
     """
 
     rules: tuple[AskRule, ...]
+    reminders: AskReminders | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +191,9 @@ class AskRules:
             raise MisuseError(f"There are at most {MOST_RULES} ask rules.")
         if len({rule.name for rule in self.rules}) != len(self.rules):
             raise MisuseError("Two ask rules have the same name.")
-        form = canonical_bytes([_form(rule) for rule in self.rules])
+        if self.reminders is not None and (type(self.reminders) is not AskReminders or self.reminders.widens):
+            raise MisuseError("Reminders without a rule are AskReminders that widen nothing: only a rule does.")
+        form = canonical_bytes([*map(_form, self.rules), *([] if self.reminders is None else [_told(self.reminders)])])
         object.__setattr__(self, "digest", sha256_hex("placet/asks/1", form))
 
     def __hash__(self) -> int:
@@ -167,6 +217,15 @@ def entitlement(rules: AskRules | None, terms: Terms | None, person: Principal) 
     return Entitled() if rule.approvers.include(person) else NotEntitled(code="not_an_approver")
 
 
+def escalated_entitlement(rules: AskRules | None, terms: Terms | None, person: Principal) -> Entitlement:
+    """The same, once the question was escalated: what the rule of today grants to those whom its escalation is for."""
+    rule = rules.named(terms.rule) if rules is not None and terms is not None else None
+    reminders = None if rule is None else rule.reminders
+    if reminders is None or not reminders.widens:
+        return NotEntitled(code="not_an_approver")
+    return Entitled() if reminders.escalate_to.include(person) else NotEntitled(code="not_an_approver")
+
+
 def terms_form(terms: Terms) -> JsonObject:
     """Terms as digests and signatures spell them."""
     return {
@@ -183,6 +242,8 @@ def _requirement(rule: AskRule) -> Requirement:
         kind=rule.needs,
         lifetime_seconds=float(rule.usable_for_seconds),
         decide_within_seconds=float(rule.decide_within_seconds),
+        reminders=None if rule.reminders is None else rule.reminders.signed,
+        grants=rule.grants,
         terms=Terms(
             rule=rule.name,
             votes=rule.votes,
@@ -194,7 +255,8 @@ def _requirement(rule: AskRule) -> Requirement:
 
 
 def _form(rule: AskRule) -> JsonObject:
-    return {
+    """A rule that says nothing of reminders or grants is spelled as before there were any: its approvals stay good."""
+    form: JsonObject = {
         "name": rule.name,
         "tools": _sorted(rule.tools),
         "risks": _sorted(rule.risks),
@@ -207,11 +269,29 @@ def _form(rule: AskRule) -> JsonObject:
         "reason_to_approve": rule.reason_to_approve,
         "reason_to_deny": rule.reason_to_deny,
         "may_edit": rule.may_edit,
-        "approvers": {
-            "roles": _sorted(rule.approvers.roles),
-            "scopes": _sorted(rule.approvers.scopes),
-            "subjects": _sorted(rule.approvers.subjects),
-        },
+        "approvers": _approvers_form(rule.approvers),
+    }
+    if rule.reminders is not None:
+        form["reminders"] = _told(rule.reminders)
+    if rule.grants is not None:
+        form["grants"] = grants_form(rule.grants)
+    return form
+
+
+def grants_form(grants: GrantTerms) -> JsonObject:
+    """The most of a standing grant, as digests spell it."""
+    return {"max_uses": grants.max_uses, "max_seconds": float(grants.max_seconds)}
+
+
+def _told(reminders: AskReminders) -> JsonObject:
+    return {**reminders_form(reminders.signed), "escalate_to": _approvers_form(reminders.escalate_to)}
+
+
+def _approvers_form(approvers: Approvers) -> JsonObject:
+    return {
+        "roles": _sorted(approvers.roles),
+        "scopes": _sorted(approvers.scopes),
+        "subjects": _sorted(approvers.subjects),
     }
 
 

@@ -7,7 +7,7 @@ in `rules/chains`, and whether a chain holds in `rules/chain_check`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import compress
@@ -26,6 +26,7 @@ _HEX64 = re.compile(r"[0-9a-f]{64}")
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _TOOL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MAX_TEXT = 200
+_DEEPEST_SHOWN = 16
 
 
 def event_body(event: AuditEvent) -> bytes:
@@ -166,35 +167,24 @@ _READ_BACK: dict[str, Callable[[Any], object]] = {
 
 def tenant_of(event: ChainedEvent) -> str | None:
     """Whose event it is; None for one whose body was altered until it says so no more."""
-    found = _body(event).get("tenant")
+    found = body_of(event).get("tenant")
     return found if type(found) is str else None
 
 
 def operation_of(event: ChainedEvent) -> str | None:
     """The fingerprint of the operation that an event is about."""
-    found = _body(event).get("operation")
+    found = body_of(event).get("operation")
     return found if type(found) is str else None
-
-
-def is_about(
-    event: ChainedEvent, *, kinds: Collection[EventKind], run_id: str | None = None, tool: str | None = None
-) -> bool:
-    """Whether an event is of one of these kinds and, if they are given, of this run and this tool."""
-    body = _body(event)
-    return (
-        body.get("kind") in [kind.value for kind in kinds]
-        and (run_id is None or body.get("run_id") == run_id)
-        and (tool is None or body.get("tool") == tool)
-    )
 
 
 def place_in_time(event: ChainedEvent) -> tuple[str, str, int]:
     """By the instant it was written at; what says none comes first."""
-    at = _body(event).get("at")
+    at = body_of(event).get("at")
     return at if type(at) is str else "", event.writer, event.sequence
 
 
-def _body(event: ChainedEvent) -> dict[str, Any]:
+def body_of(event: ChainedEvent) -> dict[str, Any]:
+    """What an event says; nothing, of one whose body was altered until it is no object."""
     try:
         body: object = orjson.loads(event.body)
     except ValueError:
@@ -202,7 +192,22 @@ def _body(event: ChainedEvent) -> dict[str, Any]:
     return body if type(body) is dict else {}
 
 
+def shown_body_of(event: ChainedEvent) -> dict[str, Any]:
+    """The same for whoever shows it: nothing, too, of one that was altered until it is nested as no event of ours is.
+
+    What writes it down again goes as deep as it does, and gives up at depths that its reader takes.
+    """
+    body = body_of(event)
+    return {} if _is_deeper(body, _DEEPEST_SHOWN) else body
+
+
 # Values
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Looks no deeper than it is asked about."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(inner) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in inner))
 
 
 _summary_values = attrgetter(*Summary.__slots__)

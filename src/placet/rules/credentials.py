@@ -55,6 +55,10 @@ def shown_api_key(text: str) -> ShownApiKey | None:
     return ShownApiKey(api_key_id=found[1], secret=bytes.fromhex(found[2]))
 
 
+NAME_DIGITS = 16
+"""How much of a session's name is shown: enough to tell it from others, and to find it by."""
+
+
 def secret_digest(kind: CredentialKind, secret: bytes) -> str:
     """What is kept of a secret."""
     return sha256_hex(f"placet/{kind.value}/1", secret)
@@ -113,13 +117,12 @@ def api_key_of(row: StoredCredential) -> ApiKey | None:
 
 
 def session_body(session: PersonSession) -> bytes:
-    return canonical_bytes(
-        {
-            "principal": _principal_form(session.principal),
-            "began_at": instant_text(session.began_at),
-            "ends_at": instant_text(session.ends_at),
-        }
-    )
+    said: dict[str, Any] = {
+        "principal": _principal_form(session.principal),
+        "began_at": instant_text(session.began_at),
+        "ends_at": instant_text(session.ends_at),
+    }
+    return canonical_bytes(said if session.through is None else said | {"through": session.through})
 
 
 def session_of(row: StoredCredential) -> PersonSession | None:
@@ -132,6 +135,7 @@ def session_of(row: StoredCredential) -> PersonSession | None:
             principal=_principal_of(body["principal"], Standing.PERSON),
             began_at=datetime.fromisoformat(body["began_at"]),
             ends_at=datetime.fromisoformat(body["ends_at"]),
+            through=body.get("through"),
         )
     except (KeyError, TypeError, ValueError, PlacetError):
         return None

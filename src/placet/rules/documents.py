@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -21,6 +21,13 @@ from placet.errors import PlacetError
 from placet.model.json import JsonObject, JsonValue
 
 Value = TypeVar("Value")
+
+_WRONG = (KeyError, TypeError, ValueError, OverflowError, RecursionError, PlacetError)
+"""What reading something else ends in."""
+_DAY = timedelta(days=1)
+_EARLIEST = datetime.min.replace(tzinfo=UTC) + _DAY
+_LATEST = datetime.max.replace(tzinfo=UTC) - _DAY
+"""Instants that every zone has a name for."""
 
 
 class NotADocument(PlacetError):
@@ -56,7 +63,7 @@ def value_of(kind: type[Value], document: JsonValue) -> Value:
     try:
         found: Value = _reader(cast(Any, kind))(document)
         return found
-    except (KeyError, TypeError, ValueError, PlacetError):
+    except _WRONG:
         pass
     raise NotADocument
 
@@ -105,8 +112,12 @@ def _hints(kind: type) -> dict[str, Any]:
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
     origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any or kind is dict or origin is dict or origin is Literal:
+    if kind is Any:
         return _as_it_is
+    if kind is dict or origin is dict:
+        return lambda document: _exact(dict, document)
+    if origin is Literal:
+        return lambda document: _one_of(arguments, document)
     if origin in (Union, UnionType):
         return _of_any(tuple(_reader(each) for each in arguments))
     if origin in (tuple, frozenset, list):
@@ -127,14 +138,24 @@ def _as_it_is(document: Any) -> Any:
 
 
 def _exact(kind: type, document: Any) -> Any:
-    if type(document) is kind or (kind is float and type(document) is int):
+    if kind is float and type(document) is int:
+        float(document)  # which only raises, for one that is larger than every float
+        return document
+    if type(document) is kind:
         return document
     raise TypeError
 
 
+def _one_of(values: tuple[Any, ...], document: Any) -> Any:
+    for value in values:
+        if type(document) is type(value) and document == value:
+            return document
+    raise ValueError
+
+
 def _instant(document: Any) -> datetime:
     instant = datetime.fromisoformat(_exact(str, document))
-    if instant.tzinfo is None:
+    if instant.tzinfo is None or not _EARLIEST <= instant.astimezone(UTC) <= _LATEST:
         raise ValueError
     return instant.astimezone(UTC)
 
@@ -144,7 +165,7 @@ def _of_any(readers: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
         for reader in readers:
             try:
                 return reader(document)
-            except (KeyError, TypeError, ValueError, PlacetError):
+            except _WRONG:
                 continue
         raise TypeError
 

@@ -13,7 +13,9 @@ from typing import TypeVar
 from placet.model.approval import Approval
 from placet.model.audit import ChainedEvent
 from placet.model.effect import Effect
+from placet.model.grant import StoredGrant
 from placet.model.listing import Mark
+from placet.model.run import Run
 from placet.rules.audit import place_in_time
 
 Row = TypeVar("Row")
@@ -30,10 +32,29 @@ def mark_of_effect(effect: Effect) -> Mark:
     return Mark(at=effect.updated_at, name=effect.operation_key)
 
 
+def mark_of_grant(stored: StoredGrant) -> Mark:
+    """Standing grants are listed by when they were given."""
+    return Mark(at=stored.grant.given_at, name=stored.grant.grant_id)
+
+
+def mark_of_run(run: Run) -> Mark:
+    """Runs are listed by when they were opened."""
+    return Mark(at=run.opened_at, name=run.run_id)
+
+
 def mark_of_event(event: ChainedEvent) -> Mark:
     """Events are listed by their writers' clocks; one that tells no instant, because it was altered, stands last."""
     at, writer, sequence = place_in_time(event)
     return Mark(at=_instant(at), name=writer, number=sequence)
+
+
+def readable_mark_of_event(event: ChainedEvent) -> Mark | None:
+    """Where a reader of pages stands after this event; None after one that tells no instant.
+
+    Stores order what they hold, whatever it says; a mark made of nothing would stand after everything else.
+    """
+    mark = mark_of_event(event)
+    return None if mark.at == _UNDATED else mark
 
 
 def page(rows: Iterable[Row], mark_of: Callable[[Row], Mark], after: Mark | None, limit: int) -> tuple[Row, ...]:

@@ -11,10 +11,11 @@ Source: REQUIREMENTS C016 to C023, H009; DESIGN section 8.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import TypeGuard
 
+from placet.errors import MisuseError
 from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import ApprovalMode, Contract, EffectClass, Risk
@@ -27,6 +28,7 @@ from placet.model.decision import (
     Deny,
     Entitled,
     Entitlement,
+    GrantTerms,
     NotEntitled,
     Requirement,
     RequirementKind,
@@ -35,8 +37,17 @@ from placet.model.decision import (
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, Role
-from placet.rules.asking import LONGEST_SECONDS, AskRules, entitlement, terms_form
+from placet.model.reminders import Reminders
+from placet.rules.asking import (
+    LONGEST_SECONDS,
+    AskRules,
+    entitlement,
+    escalated_entitlement,
+    grants_form,
+    terms_form,
+)
 from placet.rules.canonical import canonical_bytes, sha256_hex
+from placet.rules.reminding import reminders_form
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 
@@ -47,6 +58,7 @@ MATRIX: dict[Role, dict[Risk, str]] = {
 }
 
 DECIDE_SCOPE = "approvals.decide"
+NOBODY_CONFIRMS = "nobody_confirms"
 """Needed to decide approvals of others."""
 RECONCILE_SCOPE = "effects.reconcile"
 """Needed to say what became of an unknown effect."""
@@ -76,6 +88,15 @@ class Matrix:
 
     requirement: Requirement = _ORDINARY
     asks: AskRules | None = None
+    _unruled: Requirement = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        reminders = None if self.asks is None else self.asks.reminders
+        has_own = reminders is None or self.requirement.reminders is not None
+        unruled = (
+            self.requirement if has_own or reminders is None else replace(self.requirement, reminders=reminders.signed)
+        )
+        object.__setattr__(self, "_unruled", unruled)
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -106,7 +127,12 @@ class Matrix:
 
     def _requirement_for(self, contract: Contract, tenant: str) -> Requirement:
         rule = self.asks.fitting(contract, tenant) if self.asks is not None else None
-        return self.requirement if rule is None else rule.requirement
+        return self._unruled if rule is None else rule.requirement
+
+    async def grantable(self, contract: Contract, tenant: str) -> Requirement | None:
+        """What a review of this tool's calls must look like, if a rule lets standing grants be given for them."""
+        requirement = self.requirement if self.asks is None else self._requirement_for(contract, tenant)
+        return None if requirement.grants is None else requirement
 
     async def may_decide(self, question: Question, person: Principal) -> Entitlement:
         return self.entitlement(question, person)
@@ -120,6 +146,15 @@ class Matrix:
         if terms is not None and terms == self.requirement.terms and not is_of_a_rule:
             return Entitled()  # asked for where no rule said otherwise; it names nobody
         return entitlement(self.asks, terms, person)
+
+    async def may_decide_escalated(self, question: Question, person: Principal) -> Entitlement:
+        return self.escalated_entitlement(question, person)
+
+    def escalated_entitlement(self, question: Question, person: Principal) -> Entitlement:
+        """Whom the rule's escalation is for may decide then, if the rule says so and is the one that asked."""
+        if question.policy_version != self.version:
+            return NotEntitled(code="policy_changed")
+        return escalated_entitlement(self.asks, question.terms, person)
 
 
 def is_sound(answer: object) -> TypeGuard[Decision]:
@@ -167,6 +202,8 @@ def _is_requirement(value: object) -> bool:
         type(value) is Requirement
         and type(value.kind) is RequirementKind
         and (value.terms is None or _is_terms(value.terms))
+        and (value.reminders is None or _is_reminders(value.reminders))
+        and (value.grants is None or _is_grant_terms(value))
         and ((value.terms is not None and value.terms.votes > 1) is (value.kind is RequirementKind.QUORUM))
         and all(
             is_seconds(seconds, most=LONGEST_REQUIREMENT_SECONDS)
@@ -188,6 +225,38 @@ def _is_terms(value: object) -> bool:
     )
 
 
+def _is_grant_terms(requirement: Requirement) -> bool:
+    """Made again, as what was made without its constructor was never checked."""
+    grants = requirement.grants
+    if type(grants) is not GrantTerms:
+        return False
+    try:
+        replace(grants)
+        replace(requirement)
+    except (MisuseError, AttributeError):
+        return False
+    return True
+
+
+def is_grantable(answer: object) -> TypeGuard[Requirement]:
+    """Whether an engine's answer says that, and how, standing grants may be given. Anything else is a no."""
+    try:
+        return type(answer) is Requirement and answer.grants is not None and _is_requirement(answer)
+    except AttributeError:  # made without its constructor, it lacks a field
+        return False
+
+
+def _is_reminders(value: object) -> bool:
+    """Made again, as what was made without its constructor was never checked."""
+    if type(value) is not Reminders:
+        return False
+    try:
+        replace(value)
+    except MisuseError:
+        return False
+    return True
+
+
 def effective(decision: Decision, call: Call) -> Decision:
     """The strictest of the engine's answer and the contract's own word."""
     requirement = _ORDINARY if isinstance(decision, Deny) else decision.requirement
@@ -198,6 +267,14 @@ def effective(decision: Decision, call: Call) -> Decision:
     if isinstance(combined, Ask) and combined.requirement.terms is not None:
         return replace(combined, reasons=(*combined.reasons, f"rule:{combined.requirement.terms.rule}"))
     return combined
+
+
+def answerable(decision: Decision, call: Call) -> Decision:
+    """A confirmation that nobody could give is a deny: its agent acts for no user, who alone may confirm."""
+    is_confirm = isinstance(decision, Ask) and decision.requirement.kind is RequirementKind.CONFIRM
+    if is_confirm and call.principal.on_behalf_of is None:
+        return Deny(reasons=(*decision.reasons, NOBODY_CONFIRMS), policy_version=decision.policy_version)
+    return decision
 
 
 def contract_word(
@@ -279,6 +356,8 @@ def _version(requirement: Requirement, asks: AskRules | None) -> PolicyVersion:
             "matrix": {role: dict(row) for role, row in table.items()},
             **({} if asks is None else {"asks": asks.digest}),
             **({} if requirement.terms is None else {"terms": terms_form(requirement.terms)}),
+            **({} if requirement.reminders is None else {"reminders": reminders_form(requirement.reminders)}),
+            **({} if requirement.grants is None else {"grants": grants_form(requirement.grants)}),
             "requirement": [
                 requirement.kind.value,
                 float(requirement.lifetime_seconds),

@@ -11,6 +11,14 @@
     reason_for = ["approve", "deny"]
     may_edit = false
 
+    grants = { uses = 20, usable_for = "8h" }         # of a review: standing grants may be given, and the most of one
+    remind_after = ["1h", "2h"]                       # while nobody decides; one span, or a list
+    escalate_after = "3h"
+    escalate_to = { roles = ["admin"], may_decide = true }
+
+    [reminders]                                       # of rules that say nothing of it, and where none fits
+    remind_after = "8h"
+
 The file is closed: a member it does not know is a mistake, because a misspelt `approvers` must not let everybody
 decide. Every mistake is told at once, with its line where that can be told.
 """
@@ -20,16 +28,25 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from placet.model.approval import ApprovalDecision
 from placet.model.contract import EffectClass, Risk
-from placet.model.decision import MOST_VOTES, RULE_NAME, RULE_NAME_FORM, RequirementKind
+from placet.model.decision import MOST_VOTES, RULE_NAME, RULE_NAME_FORM, GrantTerms, RequirementKind
 from placet.model.principal import Role, is_identity
-from placet.rules.asking import ANYBODY, LONGEST_SECONDS, MOST_RULES, Approvers, AskRule, AskRules, is_tool_name
+from placet.rules.asking import (
+    ANYBODY,
+    LONGEST_SECONDS,
+    MOST_RULES,
+    Approvers,
+    AskRule,
+    AskRules,
+    is_tool_name,
+)
+from placet.rules.grant_members import GRANTS, read_grants, useless_grants
+from placet.rules.reminder_members import OF_APPROVERS, OF_REMINDERS, REMINDERS, SPANS, ReminderMembers, meant, unknown
 
 LARGEST_FILE: Final = 1_000_000
 Member = TypeVar("Member", bound=StrEnum)
@@ -44,12 +61,14 @@ _MEMBERS: Final = (
     "needs",
     "votes",
     "approvers",
+    GRANTS,
     "decide_within",
     "usable_for",
     "reason_for",
     "may_edit",
+    *OF_REMINDERS,
 )
-_OF_APPROVERS: Final = ("roles", "scopes", "subjects")
+_TOP: Final = (_ASK, REMINDERS)
 _SPAN: Final = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)", re.ASCII)
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _PLACE: Final = re.compile(r"\(at line ([0-9]+), column [0-9]+\)\Z")
@@ -83,8 +102,11 @@ def read(text: str) -> AskRules | tuple[Mistake, ...]:
         hint = 'A rule begins with [[ask]], a text stands in quotes, a list in brackets: tools = ["pay"].'
         return (Mistake(line=line, message="it is not sound TOML", hint=hint),)
     reading = _Reading(text, document)
-    rules = reading.rules()
-    return tuple(reading.mistakes) if reading.mistakes else AskRules(rules=tuple(rules))
+    rules, reminders = reading.rules(), reading.reminders()
+    if reading.mistakes:
+        return tuple(reading.mistakes)
+    told = [rule if rule.reminders is not None else replace(rule, reminders=reminders) for rule in rules]
+    return AskRules(rules=tuple(told), reminders=reminders)
 
 
 def span_seconds(said: str) -> float | None:
@@ -93,7 +115,13 @@ def span_seconds(said: str) -> float | None:
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
-class _Reading:
+def span_text(seconds: float) -> str:
+    """A span as a file writes it, in the largest unit that says it exactly."""
+    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0), "s")
+    return f"{seconds / _UNITS[unit]:.15g}{unit}"
+
+
+class _Reading(ReminderMembers):
     """One file on its way to its rules."""
 
     def __init__(self, text: str, document: dict[str, Any]) -> None:
@@ -101,12 +129,13 @@ class _Reading:
         self._document = document
         self._starts = [number for number, line in enumerate(self._lines) if _HEADER.fullmatch(line)]
         self._at = 0
+        self._within: tuple[int, int] | None = None  # while a table is read that is no rule
         self.mistakes: list[Mistake] = []
 
     def rules(self) -> list[AskRule]:
         for name in self._document:
-            if name != _ASK:
-                self._wrong(self._line_of(name, 0, len(self._lines)), *_unknown(name, (_ASK,), "the top level"))
+            if name not in _TOP:
+                self._wrong(self._line_of(name, 0, len(self._lines)), *unknown(name, _TOP, "the top level"))
         tables = self._document.get(_ASK, [])
         if type(tables) is not list or any(type(table) is not dict for table in tables):
             self._wrong(None, "'ask' is no list of rules", "Each rule begins with [[ask]].")
@@ -142,7 +171,7 @@ class _Reading:
         count = len(self.mistakes)
         for name in table:
             if name not in _MEMBERS:
-                self._wrong_in(name, *_unknown(name, _MEMBERS, "a rule"))
+                self._wrong_in(name, *unknown(name, _MEMBERS, "a rule"))
         said = table.get("name")
         if type(said) is not str or RULE_NAME.fullmatch(said) is None:
             self._wrong_in("name", "a rule needs a name", f'name = "...": {RULE_NAME_FORM}.')
@@ -163,9 +192,14 @@ class _Reading:
             "reason_to_deny": ApprovalDecision.DENY in reasons,
             "may_edit": self._truth(table, "may_edit"),
         }
+        found["reminders"] = self._reminders(table)
+        found[GRANTS] = self._grants(table)
         if len(self.mistakes) > count:
             return None
         self._note_too_few(found["approvers"], found["votes"])
+        self._note_useless(found["reminders"], found)
+        if (useless := useless_grants(found)) is not None:
+            self._wrong_in(GRANTS, *useless)
         return AskRule(**found) if len(self.mistakes) == count else None
 
     def _needs(self, table: dict[str, Any]) -> RequirementKind:
@@ -175,7 +209,7 @@ class _Reading:
             return RequirementKind.REVIEW
         kind = _member(RequirementKind, said)
         if kind is None:
-            self._wrong_in("needs", "'needs' is no kind of approval", _meant(said, _values(RequirementKind)))
+            self._wrong_in("needs", "'needs' is no kind of approval", meant(said, _values(RequirementKind)))
         return kind or RequirementKind.REVIEW
 
     def _votes(self, table: dict[str, Any], needs: RequirementKind) -> int:
@@ -189,6 +223,16 @@ class _Reading:
             self._wrong_in("votes", "only a quorum has votes", 'Say needs = "quorum", or leave votes out.')
         return 1
 
+    def _grants(self, table: dict[str, Any]) -> GrantTerms | None:
+        if GRANTS not in table:
+            return None
+        found = read_grants(table[GRANTS], lambda said: span_seconds(said) if type(said) is str else None)
+        if isinstance(found, GrantTerms):
+            return found
+        for message, hint in found:
+            self._wrong_in(GRANTS, message, hint)
+        return None
+
     def _approvers(self, table: dict[str, Any], needs: RequirementKind) -> Approvers:
         said = table.get("approvers")
         if said is None:
@@ -200,16 +244,19 @@ class _Reading:
         if needs is RequirementKind.CONFIRM:
             hint = "Leave approvers out, or ask for a review."
             self._wrong_in("approvers", "only the requesting user confirms, whoever else is named", hint)
+        return self._people(said, "approvers", OF_APPROVERS)
+
+    def _people(self, said: dict[str, Any], member: str, known: Sequence[str]) -> Approvers:
         for name in said:
-            if name not in _OF_APPROVERS:
-                self._wrong_in("approvers", *_unknown(name, _OF_APPROVERS, "approvers"))
-        if not any(name in said for name in _OF_APPROVERS):
-            hint = "Leave approvers out where all who are entitled may approve."
-            self._wrong_in("approvers", "'approvers' names nobody", hint)
+            if name not in known:
+                self._wrong_in(member, *unknown(name, known, member))
+        if not any(name in said for name in OF_APPROVERS):
+            hint = f"Leave {member} out where it is all who are entitled."
+            self._wrong_in(member, f"{member!r} names nobody", hint)
         return Approvers(
-            roles=self._members(said, "roles", Role, inside="approvers"),
-            scopes=self._texts(said, "scopes", is_identity, "texts of 1 to 128 characters", inside="approvers"),
-            subjects=self._texts(said, "subjects", is_identity, "texts of 1 to 128 characters", inside="approvers"),
+            roles=self._members(said, "roles", Role, inside=member),
+            scopes=self._texts(said, "scopes", is_identity, "texts of 1 to 128 characters", inside=member),
+            subjects=self._texts(said, "subjects", is_identity, "texts of 1 to 128 characters", inside=member),
         )
 
     def _truth(self, table: dict[str, Any], name: str) -> bool:
@@ -248,18 +295,22 @@ class _Reading:
         found = {each: _member(kind, each) for each in said if type(each) is str}
         strange = [each for each in said if type(each) is not str or found[each] is None]
         for each in strange:
-            self._wrong_in(inside or name, f"{name!r} has a member that there is not", _meant(each, _values(kind)))
+            self._wrong_in(inside or name, f"{name!r} has a member that there is not", meant(each, _values(kind)))
         return frozenset(member for member in found.values() if member is not None)
 
     def _span(self, table: dict[str, Any], name: str, default: float) -> float:
         said = table.get(name)
         if said is None:
             return default
-        seconds = span_seconds(said) if type(said) is str else None
-        if seconds is None or seconds > LONGEST_SECONDS:
-            self._wrong_in(name, f"{name!r} is no span of time", 'Like "45s", "5m", "4h" or "2d", at most 366 days.')
+        seconds = self._seconds(said)
+        if seconds is None:
+            self._wrong_in(name, f"{name!r} is no span of time", SPANS)
             return default
         return seconds
+
+    def _seconds(self, said: object) -> float | None:
+        seconds = span_seconds(said) if type(said) is str else None
+        return None if seconds is None or seconds > LONGEST_SECONDS else seconds
 
     # ------------------------------------------------------------ places
 
@@ -268,6 +319,10 @@ class _Reading:
 
     def _wrong_in(self, member: str, message: str, hint: str) -> None:
         """Wrong in the rule that is being read: at the line of its member, or where the rule begins."""
+        if self._within is not None:
+            line, end = self._within
+            self._wrong(self._line_of(member, line, end) or line, message, hint)
+            return
         if not self._starts:
             self._wrong(None, f"in rule {self._at + 1}: {message}", hint)
             return
@@ -294,21 +349,12 @@ def unknown_tools(text: str, rules: AskRules, known: Sequence[str]) -> tuple[Mis
         Mistake(
             line=line_of(tool),
             message=f"rule {rule.name!r} names the tool {tool!r}, which is not registered",
-            hint=_meant(tool, known),
+            hint=meant(tool, known),
         )
         for rule in rules.rules
         for tool in sorted(rule.tools)
         if tool not in known
     )
-
-
-def _unknown(name: str, known: Sequence[str], where: str) -> tuple[str, str]:
-    return f"an unknown member {name!r} at {where}", _meant(name, known)
-
-
-def _meant(said: object, known: Sequence[str]) -> str:
-    nearest = get_close_matches(said, known, n=1, cutoff=0.5) if type(said) is str else []
-    return f"Did you mean {nearest[0]!r}?" if nearest else f"Known: {', '.join(known)}."
 
 
 def _member(kind: type[Member], said: object) -> Member | None:

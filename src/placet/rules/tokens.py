@@ -46,6 +46,7 @@ class TokenFault(StrEnum):
     TOO_LONG_LIVED = "too_long_lived"
     SUBJECT = "subject"
     TENANT = "tenant"
+    NONCE = "nonce"
 
 
 class TokenRefused(Exception):
@@ -58,10 +59,15 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Token:
-    """A token taken apart. Nothing it says is true before its signature was verified."""
+    """A token taken apart. Nothing it says is true before its signature was verified.
+
+    Attributes:
+        kind: what its header says it is, in small letters.
+    """
 
     algorithm: str
     key_id: str
+    kind: str = "jwt"
     claims: dict[str, Any] = field(default_factory=dict)
 
 
@@ -88,7 +94,7 @@ def taken_apart(text: str) -> Token:
         raise TokenRefused(TokenFault.ALGORITHM)
     if type(key_id) is not str or not 0 < len(key_id) <= _LONGEST_KID:
         raise TokenRefused(TokenFault.KEY)
-    return Token(algorithm=algorithm, key_id=key_id, claims=claims)
+    return Token(algorithm=algorithm, key_id=key_id, kind=kind.lower(), claims=claims)
 
 
 def issuer_for(token: Token, issuers: tuple[Issuer, ...]) -> tuple[Issuer, Algorithm]:

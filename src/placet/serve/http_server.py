@@ -1,6 +1,6 @@
 """One HTTP listener. It is uvicorn, and this is what it does not do by itself:
 
-- whoever sends the head of a request too slowly is cut off;
+- whoever sends the head of a request too slowly, begins no TLS, or reads nothing of its answer, is cut off;
 - a body whose end is said in two ways is not read;
 - nothing is said to the outside of what serves here, and nothing of a request is logged by anybody but the API;
 - signals are left to whoever owns the process.
@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from starlette.responses import PlainTextResponse
@@ -22,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from placet.errors import ConfigurationError
 from placet.http_api.guard import MAX_HEAD_BYTES
+from placet.serve.unread import UNREAD_SECONDS, LetsGoOfUnread
 
 MAX_CONNECTIONS = 4_096
 KEEP_ALIVE_SECONDS = 30
@@ -68,21 +71,30 @@ class HttpServer:
     """
 
     def __init__(
-        self, app: ASGIApp, at: socket.socket, *, grace_seconds: float = 5.0, head_seconds: float = HEAD_SECONDS
+        self,
+        app: ASGIApp,
+        at: socket.socket,
+        *,
+        grace_seconds: float = 5.0,
+        head_seconds: float = HEAD_SECONDS,
+        unread_seconds: float = UNREAD_SECONDS,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """
         Args:
+            tls: without it, it speaks plain HTTP.
             grace_seconds: how long answers that are under way may take once it is told to stop.
-            head_seconds: how long a client may take to send the head of a request.
+            head_seconds: how long a client may take to send the head of a request, and before that to agree on TLS.
+            unread_seconds: how long a client may take nothing of its answer.
         """
         host, port = at.getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         self._socket = at
         self._grace_seconds = grace_seconds
         self._server = _Server(
             uvicorn.Config(
                 _with_one_length(app),
-                http=_protocol(head_seconds),
+                http=_protocol(head_seconds, unread_seconds),
                 ws="none",
                 lifespan="off",
                 loop="none",
@@ -90,11 +102,13 @@ class HttpServer:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                ssl_context_factory=None if tls is None else lambda config, usual: tls,
                 limit_concurrency=MAX_CONNECTIONS,
                 h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=max(1, int(grace_seconds)),
-            )
+            ),
+            handshake_seconds=None if tls is None else head_seconds,
         )
         self._serving: asyncio.Task[None] | None = None
 
@@ -134,12 +148,30 @@ def _with_one_length(app: ASGIApp) -> ASGIApp:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, *, handshake_seconds: float | None) -> None:
         super().__init__(config)
+        self._handshake_seconds = handshake_seconds
         self.has_started = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        """As the library does it, which leaves whoever never begins TLS a minute and has no setting for it."""
+        protocol: Any = partial(
+            cast(Any, self.config.http_protocol_class),
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                protocol,
+                sock=each,
+                ssl=self.config.ssl,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=self._handshake_seconds,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
         self.has_started.set()
 
     @contextmanager
@@ -147,8 +179,8 @@ class _Server(uvicorn.Server):
         yield  # they are the process's
 
 
-def _protocol(head_seconds: float) -> type[H11Protocol]:
-    class Protocol(H11Protocol):
+def _protocol(head_seconds: float, unread_seconds: float) -> type[H11Protocol]:
+    class Protocol(LetsGoOfUnread):
         """Counts the time a client takes to send the head of a request, from its first byte on a new connection or
         after the last answer; how long the body may take is the API's to say.
         """
@@ -187,4 +219,5 @@ def _protocol(head_seconds: float) -> type[H11Protocol]:
                 _log.info("client too slow")
                 self.transport.close()
 
+    Protocol.unread_seconds = unread_seconds
     return Protocol

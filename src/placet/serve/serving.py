@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from placet.bootstrap.surroundings import system_clock
+from placet.bootstrap.surroundings import metrics_page, system_clock
 from placet.console.app import Console
 from placet.engine.announcing import Announcer
 from placet.engine.gate import Gate
@@ -26,7 +25,9 @@ from placet.http_api import HttpSettings, create_app
 from placet.http_api.door import Door
 from placet.ports.rate_limits import RateLimiter
 from placet.ports.sign_in import SignIn
+from placet.serve.front import Site, together
 from placet.serve.http_server import HttpServer
+from placet.serve.numbers import numbers
 from placet.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Doors:
         metrics: the registry that the gate measures into.
         console: the pages for people; None serves the API alone.
         announcer: tells of what happens; None tells nobody.
+        site: what the world calls this place.
+        tls: of the listener's own; None leaves it to somebody in front.
+        numbers_at: where the numbers are served to whoever can reach it; None serves them to those who sign in alone.
     """
 
     sign_in: SignIn
@@ -55,6 +59,9 @@ class Doors:
     settings: HttpSettings | None = None
     console: Console | None = None
     announcer: Announcer | None = None
+    site: Site | None = None
+    tls: ssl.SSLContext | None = None
+    numbers_at: socket.socket | None = None
 
 
 class Serving:
@@ -62,10 +69,22 @@ class Serving:
 
     Attributes:
         url: where its API is.
+        numbers_url: where its numbers are, for whoever can reach that.
     """
 
-    def __init__(self, *, gate: Gate, door: Door, console: Console | None, server: HttpServer, worker: Worker) -> None:
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        door: Door,
+        console: Console | None,
+        server: HttpServer,
+        numbers: HttpServer | None,
+        worker: Worker,
+    ) -> None:
         self._gate = gate
+        self._numbers = numbers
+        self.numbers_url = None if numbers is None else f"{numbers.url}/metrics"
         self._door = door
         self._console = console
         self._server = server
@@ -77,6 +96,8 @@ class Serving:
 
     async def _start(self) -> None:
         await self._server.start()
+        if self._numbers is not None:
+            await self._numbers.start()
         self._rounds = asyncio.ensure_future(self._worker.run(self._working))
 
     async def until_ended(self) -> None:
@@ -97,6 +118,8 @@ class Serving:
         """Answers that are under way are sent; a round of the worker is finished."""
         self._close_doors()
         await self._server.stop()
+        if self._numbers is not None:
+            await self._numbers.stop()
         self._working.set()
         if self._rounds is not None:
             await asyncio.wait((self._rounds,), timeout=_GRACE_SECONDS)
@@ -122,9 +145,12 @@ async def serving(
         metrics=doors.metrics,
     )
     door: Door = app.state.door
-    server = HttpServer(together(app, doors.console), at, grace_seconds=_GRACE_SECONDS)
+    front = together(app, doors.console, doors.site)
+    server = HttpServer(front, at, grace_seconds=_GRACE_SECONDS, tls=doors.tls)
     worker = Worker(gate, clock=system_clock(), pause_seconds=round_seconds, announcer=doors.announcer)
-    process = Serving(gate=gate, door=door, console=doors.console, server=server, worker=worker)
+    process = Serving(
+        gate=gate, door=door, console=doors.console, server=server, numbers=_numbers(doors), worker=worker
+    )
     try:
         await process._start()
         yield process
@@ -132,14 +158,7 @@ async def serving(
         await process._stop()
 
 
-def together(api: ASGIApp, console: Console | None) -> ASGIApp:
-    """The front doors as one application: what is under the console's path is the console's, all else is the API's."""
-    if console is None:
-        return api
-    inside = f"{console.root}/"
-
-    async def either(scope: Scope, receive: Receive, send: Send) -> None:
-        is_for_people = scope["type"] == "http" and f"{scope['path']}/".startswith(inside)
-        await (console if is_for_people else api)(scope, receive, send)
-
-    return either
+def _numbers(doors: Doors) -> HttpServer | None:
+    if doors.numbers_at is None or doors.metrics is None:
+        return None
+    return HttpServer(numbers(metrics_page(doors.metrics)), doors.numbers_at, grace_seconds=1.0)

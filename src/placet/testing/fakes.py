@@ -7,7 +7,8 @@ import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from placet.errors import SignInRefused
+from placet.errors import NotFound, SignInRefused
+from placet.model.credentials import SessionView
 from placet.model.principal import Principal, Standing
 from placet.ports.clock import Clock
 from placet.ports.sessions import ConsoleSession, OpenedSession
@@ -81,12 +82,18 @@ class SessionsInMemory:
         self._links[link] = principal
         return link
 
-    async def open(self, principal: Principal) -> OpenedSession:
+    async def open(self, principal: Principal, *, through: str | None = None) -> OpenedSession:
         if principal.standing is not Standing.PERSON:
             raise SignInRefused
         self._count += 1
         ends_at = self._clock.now() + timedelta(seconds=self._seconds)
-        session = ConsoleSession(principal=principal, csrf=f"csrf-{self._count}", ends_at=ends_at)
+        session = ConsoleSession(
+            principal=principal,
+            csrf=f"csrf-{self._count}",
+            ends_at=ends_at,
+            name=f"{self._count:016x}",
+            through=through,
+        )
         self._sessions[f"cookie-{self._count}"] = session
         return OpenedSession(cookie=f"cookie-{self._count}", session=session)
 
@@ -106,6 +113,38 @@ class SessionsInMemory:
 
     async def end(self, cookie: str) -> None:
         self._sessions.pop(cookie, None)
+
+    async def listed(self, principal: Principal) -> tuple[SessionView, ...]:
+        return tuple(
+            SessionView(
+                name=session.name,
+                subject=session.principal.subject,
+                began_at=session.ends_at - timedelta(seconds=self._seconds),
+                used_at=None,
+                ends_at=session.ends_at,
+                through=session.through,
+            )
+            for session in reversed(self._of(principal).values())
+        )
+
+    async def end_named(self, principal: Principal, name: str) -> None:
+        cookies = [cookie for cookie, session in self._of(principal).items() if session.name == name]
+        if not cookies:
+            raise NotFound("There is no such session.")
+        del self._sessions[cookies[0]]
+
+    async def end_all(self, principal: Principal) -> int:
+        ended = self._of(principal)
+        self._sessions = {cookie: each for cookie, each in self._sessions.items() if cookie not in ended}
+        return len(ended)
+
+    def _of(self, principal: Principal) -> dict[str, ConsoleSession]:
+        who = (principal.tenant, principal.subject)
+        return {
+            cookie: each
+            for cookie, each in self._sessions.items()
+            if (each.principal.tenant, each.principal.subject) == who and each.ends_at > self._clock.now()
+        }
 
 
 class RecordingMeter:

@@ -38,7 +38,13 @@ class LocalIssuer:
         answer: what stands in for the usual answer to every request, if anything.
     """
 
-    def __init__(self, *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1", name: str | None = None
+    ) -> None:
+        """
+        Args:
+            name: of the host in the issuer's addresses, if it is not the address itself.
+        """
         self.asked: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
         self.answer: Callable[[BaseHTTPRequestHandler], None] | None = None
@@ -53,14 +59,22 @@ class LocalIssuer:
                 issuer.headers.append({name.lower(): value for name, value in self.headers.items()})
                 (issuer.answer or issuer._usual)(self)
 
+            def do_POST(self) -> None:
+                issuer.asked[self.path] += 1
+                issuer.headers.append({name.lower(): value for name, value in self.headers.items()})
+                (issuer.answer or issuer._posted)(self)
+
             def log_message(self, *_: object) -> None: ...
 
-        self._server = ThreadingHTTPServer((host, 0), Handler)
-        self._server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128
+            daemon_threads = True
+
+        self._server = Server((host, 0), Handler)
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         scheme = "http" if context is None else "https"
-        self.url = f"{scheme}://{host}:{self._server.server_address[1]}"
+        self.url = f"{scheme}://{name or host}:{self._server.server_address[1]}"
         self.discovery = {"issuer": self.url, "jwks_uri": f"{self.url}/jwks"}
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -83,6 +97,9 @@ class LocalIssuer:
             reply(request, json.dumps(self.document()).encode())
         else:
             reply(request, b"{}", status=404)
+
+    def _posted(self, request: BaseHTTPRequestHandler) -> None:
+        reply(request, b"{}", status=404)
 
     # ------------------------------------------------------------ tokens
 

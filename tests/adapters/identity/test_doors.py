@@ -226,9 +226,9 @@ def test_doors_that_cannot_be_opened_are_refused(admission: Admission) -> None:
 @pytest.mark.parametrize(
     ("library", "admission", "told"),
     [
-        ("joserfc", Admission(issuers=(SOUND,)), "placet[server]"),
-        ("limits", Admission(), "placet[server]"),
-        ("valkey", Admission(rates=RateLimits(shared_at="valkey://h")), "placet[server,valkey]"),
+        ("joserfc", Admission(issuers=(SOUND,)), "checkout[server]"),
+        ("limits", Admission(), "checkout[server]"),
+        ("valkey", Admission(rates=RateLimits(shared_at="valkey://h")), "checkout[server,valkey]"),
     ],
 )
 def test_a_library_that_is_missing_is_told_with_how_to_get_it(

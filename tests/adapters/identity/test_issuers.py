@@ -6,16 +6,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from placet.adapters.identity.fetching import Fetcher, NotFetched
 from placet.adapters.identity.issuers import IssuerKeys
@@ -23,6 +18,8 @@ from placet.errors import BoundaryUnavailable
 from placet.model.issuers import Algorithm, Issuer, Network
 from placet.testing.fakes import FakeClock
 from tests.adapters.identity.issuer import LocalIssuer, a_key, dripping, reply
+from tests.adapters.notify.receiver import Receiver, silent
+from tests.certificates import write_certificate
 
 ES256, RS256 = Algorithm.ES256, Algorithm.RS256
 
@@ -504,28 +501,7 @@ async def test_on_loopback_a_name_that_leads_outside_is_not_followed(monkeypatch
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of our own making for id.test, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "id.test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("id.test")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "cert.pem", folder / "key.pem"
+    return write_certificate(tmp_path_factory.mktemp("tls"), "id.test")
 
 
 @pytest.fixture
@@ -567,3 +543,18 @@ async def test_a_certificate_for_another_name_or_of_nobody_known_is_not_believed
             await fetcher.get(f"https://{name}:{port}/jwks")
         assert fault.value.reason == "unreachable"
     assert secure.asked == {}
+
+
+async def test_of_several_addresses_of_an_issuer_another_is_tried_where_one_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Receiver()
+    try:
+        with silent("127.0.0.2", here.port):
+            Names(monkeypatch, ["127.0.0.2", "127.0.0.1"])
+            fetcher = Fetcher(Network.LOOPBACK, seconds=30.0, connect_seconds=0.2)
+
+            assert await fetcher.get(f"http://localhost:{here.port}/") == b""
+    finally:
+        here.close()
+    assert len(here.came) == 1

@@ -360,3 +360,66 @@ async def test_a_store_that_cannot_look_lets_nobody_in_and_one_that_cannot_note_
         await sessions.session_of(opened.cookie)
     outcomes = [more["outcome"] for name, more in house.meter.heard if name == "signed_in"]
     assert outcomes == ["let_in", "unavailable"]
+
+
+class Listed:
+    """A list of people that somebody keeps, or that does not answer."""
+
+    def __init__(self, *people: Principal) -> None:
+        self.found: dict[str, Principal] = {person.subject: person for person in people}
+        self.fails = False
+
+    async def person(self, tenant: str, subject: str) -> Principal | None:
+        if self.fails:
+            raise OSError("ldap://hunter2")
+        return self.found.get(subject)
+
+    async def people(self, tenant: str) -> tuple[Principal, ...]:
+        return tuple(self.found.values())
+
+
+async def test_whoever_came_by_a_link_is_what_the_list_says_now(house: House) -> None:
+    listed = Listed(MARA)
+    sessions = sessions_of(house, people=listed)
+    opened = await sessions.redeem(await sessions.link(MARA))
+    through_issuer = await sessions.open(OLGA, through="https://issuer.example")
+    less = replace(MARA, scopes=frozenset())
+
+    listed.found["mara"] = less
+    assert (await sessions.session_of(opened.cookie)).principal == less
+    assert (await sessions.glance(opened.cookie)).principal == less
+    listed.fails = True
+    with pytest.raises(StoreUnavailable) as raised:
+        await sessions.session_of(opened.cookie)
+    assert "hunter2" not in str(raised.value) and raised.value.__context__ is None
+    listed.fails = False
+    listed.found = {}
+    assert await is_over(sessions, opened.cookie)
+
+    assert (await sessions.session_of(through_issuer.cookie)).principal == OLGA
+    for other in (replace(MARA, tenant="globex"), Principal.agent("mara", tenant="acme")):
+        listed.found = {"mara": other}
+        with pytest.raises((StoreUnavailable, SignInRefused)):
+            await sessions.session_of(opened.cookie)
+
+
+async def test_a_list_that_does_not_answer_is_no_fault_of_the_store_and_is_told_once(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = Listed(MARA)
+    sessions = sessions_of(house, people=listed)
+    opened = await sessions.redeem(await sessions.link(MARA))
+    listed.fails = True
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable) as raised:
+            await sessions.session_of(opened.cookie)
+    listed.fails = False
+    for _ in range(2):
+        await sessions.session_of(opened.cookie)
+
+    assert (raised.value.code, raised.value.retryable) == ("people_failed", True)
+    assert "placet.toml" in raised.value.hint and "disk" not in raised.value.hint
+    assert [record.getMessage() for record in caplog.records if record.name == "placet.people"] == [
+        "the list of people does not answer: nobody who is on it decides",
+        "the list of people answers again",
+    ]

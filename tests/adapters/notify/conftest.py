@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.notices import Notice, NoticeKind
 from tests.adapters.notify.receiver import Receiver
+from tests.certificates import write_certificate
 
 AT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -64,29 +61,7 @@ def receiver() -> Iterator[Callable[..., Receiver]]:
 @pytest.fixture(scope="session")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of our own making for hook.test and localhost, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook.test")])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName("hook.test"), x509.DNSName("localhost")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "cert.pem", folder / "key.pem"
+    return write_certificate(tmp_path_factory.mktemp("tls"), "hook.test", "localhost")
 
 
 @pytest.fixture

@@ -7,12 +7,29 @@ what it answers, the last one for ever, and `FOLDER/came.jsonl` is what came.
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+
+@contextmanager
+def silent(host: str, port: int) -> Iterator[None]:
+    """An address at which connections are neither taken nor refused: its queue is full."""
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.socket())
+        listening.bind((host, port))
+        listening.listen(0)
+        for _ in range(8):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        yield
 
 
 class Receiver:

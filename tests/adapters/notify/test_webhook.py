@@ -5,29 +5,34 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from placet.adapters.notify.posting import Poster, retry_after_seconds, sent_of
 from placet.adapters.notify.secrets import SecretMissing, secret_of
-from placet.adapters.notify.signing import key_of, signed_headers
+from placet.adapters.notify.signing import SharedKey, SigningKey, key_of, signed_headers
 from placet.adapters.notify.webhook import WebhookNotifier, payload_of
-from placet.model.destinations import SecretPlace, SecretRef, WebhookWay
+from placet.bootstrap.announcing import public_keys
+from placet.model.destinations import Destination, SecretPlace, SecretRef, WebhookWay
 from placet.model.issuers import Network
 from placet.model.notices import Notice, NoticeKind
 from placet.ports.notifier import Delivered, Gone, NotDelivered, Sent
 from placet.testing import FakeClock
 from tests.adapters.notify.conftest import AT, Names, a_notice
-from tests.adapters.notify.receiver import Receiver
+from tests.adapters.notify.receiver import Receiver, silent
 
 pytestmark = pytest.mark.case("F07")
 
+OWN = f"whsk_{base64.b64encode(bytes([7]) * 32).decode()}"
 FIRST, SECOND = (f"whsec_{base64.b64encode(bytes([n]) * 32).decode()}" for n in (1, 2))
 Started = Callable[..., Receiver]
 
@@ -259,6 +264,21 @@ async def test_over_tls_the_name_is_asked_once_and_verified(
     assert len(here.came) == 1
 
 
+async def test_of_several_addresses_another_is_tried_where_one_says_nothing(
+    receiver: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a host one of whose addresses is behind a wall that drops everything."""
+    here = receiver()
+    with silent("127.0.0.2", here.port):
+        Names(monkeypatch, ["127.0.0.2", "127.0.0.1"])
+        poster = Poster(Network.LOOPBACK, seconds=30.0, connect_seconds=0.2)
+
+        found = await poster.post(f"http://localhost:{here.port}/", b"{}", {}, now=AT)
+
+    assert found == Delivered(code="status_200")
+    assert len(here.came) == 1
+
+
 async def test_of_several_addresses_another_is_tried_where_nobody_listens(
     receiver: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +330,11 @@ def test_what_is_no_secret_is_missing(tmp_path: Path, content: bytes | None) -> 
         "whsec_!!!!",
         f"whsec_{base64.b64encode(b'x' * 23).decode()}",
         f"whsec_{base64.b64encode(b'x' * 65).decode()}",
+        "whsk_",
+        f"whsk_{base64.b64encode(b'x' * 31).decode()}",
+        f"whsk_{base64.b64encode(b'x' * 33).decode()}",
+        f"whsk_{base64.b64encode(b'x' * 64).decode()}",
+        "whsec_m\u00fcller",
     ],
 )
 async def test_a_secret_in_another_form_signs_nothing(
@@ -318,7 +343,7 @@ async def test_a_secret_in_another_form_signs_nothing(
     here = receiver()
     monkeypatch.setenv("HOOK_FIRST", secret)
 
-    assert await sent(here.url) == NotDelivered(code="secret_missing")
+    assert await sent(here.url) == NotDelivered(code="secret_malformed")
     assert here.came == []
 
 
@@ -336,7 +361,82 @@ async def test_an_address_that_is_a_secret_itself_is_read_like_one(
 
 def test_the_longest_and_the_shortest_secret_sign() -> None:
     for length in (24, 64):
-        assert key_of(f"whsec_{base64.b64encode(b'x' * length).decode()}") == b"x" * length
+        assert key_of(f"whsec_{base64.b64encode(b'x' * length).decode()}") == SharedKey(b"x" * length)
+
+
+# ---------------------------------------------------------------- signed with a key of its own
+
+
+async def test_a_receiver_with_the_public_key_verifies_and_could_sign_nothing(
+    receiver: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_OWN", OWN)
+    here = receiver()
+    await sent(here.url, secrets=named("HOOK_OWN"), clock=Now())
+
+    ((_, headers, body),) = here.came
+    assert headers["webhook-signature"].startswith("v1a,") and " " not in headers["webhook-signature"]
+    verified(public_of("HOOK_OWN"), headers, body)
+    for other_headers, other_body in (
+        (headers, body.replace(b"high", b"low!")),
+        (headers | {"webhook-id": "msg_2"}, body),
+        (headers | {"webhook-timestamp": "1"}, body),
+    ):
+        with pytest.raises(InvalidSignature):
+            verified(public_of("HOOK_OWN"), other_headers, other_body)
+
+
+async def test_while_receivers_change_over_each_finds_the_signature_that_it_knows(
+    receiver: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a shared secret to a key of our own, and from that to the next: all of them sign."""
+    monkeypatch.setenv("HOOK_OWN", OWN)
+    monkeypatch.setenv("HOOK_NEXT", f"whsk_{base64.b64encode(bytes([8]) * 32).decode()}")
+    here = receiver()
+    await sent(here.url, secrets=named("HOOK_NEXT", "HOOK_OWN", "HOOK_FIRST"), clock=Now())
+
+    ((_, headers, body),) = here.came
+    assert [each.partition(",")[0] for each in headers["webhook-signature"].split()] == ["v1a", "v1a", "v1"]
+    Webhook(FIRST).verify(body, headers)
+    for name in ("HOOK_NEXT", "HOOK_OWN"):
+        verified(public_of(name), headers, body)
+    assert public_of("HOOK_NEXT") != public_of("HOOK_OWN")
+
+
+def test_a_key_is_read_as_libraries_write_it() -> None:
+    """The 32 bytes of the key, or with the public ones behind them: a published pair of the second kind."""
+    both = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+    seed = f"whsk_{base64.b64encode(base64.b64decode(both.removeprefix('whsk_'))[:32]).decode()}"
+    for secret in (both, seed):
+        key = key_of(secret)
+        assert isinstance(key, SigningKey)
+        assert key.public == "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+        assert secret.removeprefix("whsk_") not in repr(key)
+
+
+def public_of(name: str) -> str:
+    way = WebhookWay(url="http://127.0.0.1/", secrets=named(name), network=Network.LOOPBACK)
+    destination = Destination(name="a", kinds=frozenset(), tenants=frozenset(), way=way)
+    (found,) = public_keys(destination)
+    assert (found.where, found.key[:5]) == (*named(name), "whpk_")
+    return found.key
+
+
+def verified(public: str, headers: Mapping[str, str], body: bytes) -> None:
+    """As the specification says, with nothing of ours.
+
+    Raises:
+        InvalidSignature: no signature is of this key.
+    """
+    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public.removeprefix("whpk_"), validate=True))
+    message = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    for each in headers["webhook-signature"].split():
+        version, _, signature = each.partition(",")
+        if version == "v1a":
+            with suppress(InvalidSignature):
+                key.verify(base64.b64decode(signature, validate=True), message)
+                return
+    raise InvalidSignature
 
 
 async def test_the_timestamp_is_when_it_is_sent_and_not_when_it_happened(receiver: Started) -> None:

@@ -286,4 +286,4 @@ def test_without_its_library_the_extra_is_named(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    assert (ran.returncode, ran.stdout) == (0, 'pip install "placet[postgres]"\n'), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, 'pip install "/path/to/checkout[postgres]"\n'), ran.stderr

@@ -1,35 +1,27 @@
-"""An issuer's public keys, fetched when they are needed, and not more often than it can bear.
+"""An issuer's public keys, for tokens that name one of them. When they are fetched is `remembered`'s.
 
-    never fetched        the first token waits for them
-    fresh, one hour      used as they are
-    not fresh            one caller fetches them anew; others go on with what is there
-    unknown key id       fetched anew, but never sooner than 30 s after the last try: made-up ids wear nobody out
-    issuer down          what is there is used for a day since it was fetched; then nobody is let in
-
-A key that an issuer takes back is gone here at the next fetch.
+A key that an issuer takes back is gone here at the next fetch; an id that is not known has them fetched anew.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import logging
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joserfc import jwk
 from joserfc.errors import JoseError
 
 from placet.adapters.identity.fetching import Fetcher, NotFetched
-from placet.errors import BoundaryUnavailable, InvalidArguments
+from placet.adapters.identity.remembered import FLOOR_SECONDS, FRESH_SECONDS, STALE_SECONDS, Remembered
+from placet.errors import InvalidArguments
 from placet.model.issuers import Algorithm, Issuer
 from placet.ports.clock import Clock
 from placet.rules.decoding import DecodingLimits, decode_object
 from placet.rules.issuers import discovery_url
 
-FRESH_SECONDS: Final = 3_600.0
-FLOOR_SECONDS: Final = 30.0
-STALE_SECONDS: Final = 86_400.0
+__all__ = ["FLOOR_SECONDS", "FRESH_SECONDS", "STALE_SECONDS", "IssuerKeys", "PublicKey", "discovered"]
+
 _LIMITS: Final = DecodingLimits(max_bytes=262_144, max_depth=6, max_members=5_000, max_string_characters=20_000)
 _MOST_KEYS: Final = 100
 _RSA_BITS: Final = range(2_048, 4_097)
@@ -38,7 +30,23 @@ _CURVES: Final = {Algorithm.ES256: "P-256", Algorithm.ES384: "P-384", Algorithm.
 
 PublicKey = jwk.RSAKey | jwk.ECKey | jwk.OKPKey
 
-_log = logging.getLogger("placet.sign_in")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Published:
+    """A set of keys as it was fetched, and those of it that were looked for already."""
+
+    documents: tuple[dict[str, Any], ...]
+    found: dict[tuple[str, Algorithm], PublicKey] = field(default_factory=dict)
+
+    def key(self, key_id: str, algorithm: Algorithm) -> PublicKey | None:
+        name = (key_id, algorithm)
+        if name not in self.found:
+            fitting = [each for each in self.documents if each.get("kid") == key_id and _fits(each, algorithm)]
+            key = _imported(fitting[0]) if len(fitting) == 1 else None
+            if key is None:
+                return None
+            self.found[name] = key
+        return self.found[name]
 
 
 class IssuerKeys:
@@ -47,12 +55,7 @@ class IssuerKeys:
     def __init__(self, issuer: Issuer, fetcher: Fetcher, *, clock: Clock) -> None:
         self._issuer = issuer
         self._fetcher = fetcher
-        self._clock = clock
-        self._fetching: asyncio.Task[None] | None = None
-        self._documents: tuple[dict[str, Any], ...] = ()
-        self._fetched_at = -inf
-        self._tried_at = -inf
-        self._found: dict[tuple[str, Algorithm], PublicKey | None] = {}
+        self._published = Remembered(self._fetched, what="the keys", issuer=issuer.issuer, clock=clock)
 
     async def key(self, key_id: str, algorithm: Algorithm) -> PublicKey | None:
         """The key of this id, if the issuer has exactly one that fits the algorithm.
@@ -60,82 +63,40 @@ class IssuerKeys:
         Raises:
             BoundaryUnavailable: nobody can tell now: the issuer's keys could not be fetched, or not for a day.
         """
-        if self._age(self._fetched_at) > STALE_SECONDS:
-            await self._refresh()
-            if self._age(self._fetched_at) > STALE_SECONDS:
-                raise BoundaryUnavailable(
-                    "The keys of an issuer of sign-in tokens cannot be fetched.",
-                    code="sign_in_unavailable",
-                    hint="Ask again. If it goes on, look into the log of placet.sign_in, and at the issuer.",
-                )
-        key = self._known(key_id, algorithm)
-        is_old = self._age(self._fetched_at) > FRESH_SECONDS and not self._is_fetching
-        if key is None or is_old:
-            await self._refresh()
-            key = self._known(key_id, algorithm)
+        key = (await self._published.value()).key(key_id, algorithm)
+        if key is None:
+            key = (await self._published.renewed()).key(key_id, algorithm)
         return key
-
-    def _age(self, since: float) -> float:
-        now = self._clock.monotonic()
-        if now == inf:
-            raise BoundaryUnavailable("The clock cannot be read.", code="clock_failed")
-        return now - since
 
     async def close(self) -> None:
         """Fetch nothing more."""
-        if self._fetching is not None:
-            self._fetching.cancel()
-            await asyncio.wait((self._fetching,))
+        await self._published.close()
 
-    @property
-    def _is_fetching(self) -> bool:
-        return self._fetching is not None and not self._fetching.done()
-
-    async def _refresh(self) -> None:
-        """Once for all who wait, and not too soon after the last try.
-
-        In a task of its own: whoever asks and leaves again would else spend the one try that all others have.
-        """
-        if not self._is_fetching:
-            if self._age(self._tried_at) < FLOOR_SECONDS:
-                return
-            self._tried_at = self._clock.monotonic()
-            self._fetching = asyncio.ensure_future(self._fetch_anew())
-        if self._fetching is not None:
-            await asyncio.wait((self._fetching,))  # whatever becomes of whoever waits, the fetch goes on
-
-    async def _fetch_anew(self) -> None:
-        try:
-            documents = await self._fetched()
-        except NotFetched as fault:
-            _log.warning("the keys of the issuer %r were not fetched: %s", self._issuer.issuer, fault.reason)
-            return
-        self._documents, self._found, self._fetched_at = documents, {}, self._clock.monotonic()
-
-    async def _fetched(self) -> tuple[dict[str, Any], ...]:
+    async def _fetched(self) -> _Published:
         """Raises:
         NotFetched: it did not come, or is no set of keys.
         """
         url = self._issuer.jwks_url
         if url is None:
-            discovered = _document(await self._fetcher.get(discovery_url(self._issuer)))
-            url = discovered.get("jwks_uri")
-            if discovered.get("issuer") != self._issuer.issuer or type(url) is not str:
+            url = (await discovered(self._issuer, self._fetcher)).get("jwks_uri")
+            if type(url) is not str:
                 raise NotFetched("other_issuer")
         keys = _document(await self._fetcher.get(url)).get("keys")
         if type(keys) is not list or len(keys) > _MOST_KEYS or not all(type(each) is dict for each in keys):
             raise NotFetched("no_keys")
-        return tuple(keys)
+        return _Published(documents=tuple(keys))
 
-    def _known(self, key_id: str, algorithm: Algorithm) -> PublicKey | None:
-        name = (key_id, algorithm)
-        if name in self._found:
-            return self._found[name]
-        fitting = [each for each in self._documents if each.get("kid") == key_id and _fits(each, algorithm)]
-        key = _imported(fitting[0]) if len(fitting) == 1 else None
-        if key is not None:
-            self._found[name] = key
-        return key
+
+async def discovered(issuer: Issuer, fetcher: Fetcher) -> dict[str, Any]:
+    """What the issuer says of itself.
+
+    Raises:
+        NotFetched: it did not come, or is another issuer's.
+    """
+    found = _document(await fetcher.get(discovery_url(issuer)))
+    if found.get("issuer") != issuer.issuer:
+        raise NotFetched("other_issuer")
+    return found
 
 
 def _document(body: bytes) -> dict[str, Any]:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import hmac
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from placet.engine.chronicle import Chronicle
 from placet.engine.credentials import CredentialRows
-from placet.errors import MisuseError, SignInRefused, StoreError
+from placet.engine.listing import NOT_LISTED, PEOPLE_FAILED, PEOPLE_HINT, AskedPeople
+from placet.engine.person_sessions import PersonSessions, is_idle, require_person
+from placet.errors import SignInRefused, StoreError, StoreUnavailable
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.credentials import (
     CredentialChange,
@@ -27,35 +29,22 @@ from placet.model.credentials import (
     PersonSession,
     SeenCredential,
     SessionLimits,
+    SessionView,
     StoredCredential,
 )
-from placet.model.principal import Principal, Standing, is_principal
+from placet.model.principal import Principal
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
+from placet.ports.people import NobodyListed, People
 from placet.ports.sessions import ConsoleSession, OpenedSession
 from placet.ports.sign_in import SecretSource
 from placet.ports.store import Store
-from placet.rules.credentials import secret_digest
+from placet.rules.credentials import NAME_DIGITS, secret_digest
 
 LINK_SECONDS: Final = 300.0
 USED_EVERY_SECONDS: Final = 60.0
 _TEXT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_MOST_SESSIONS: Final = 1_000
 _CLEARED_AT_ONCE: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionView:
-    """A session as its person may see it.
-
-    Attributes:
-        name: the beginning of what the store calls it; opens nothing.
-    """
-
-    name: str
-    began_at: datetime
-    used_at: datetime | None
-    ends_at: datetime
 
 
 class StoreSessions:
@@ -70,21 +59,29 @@ class StoreSessions:
         secrets: SecretSource,
         meter: Meter,
         limits: SessionLimits | None = None,
+        people: People | None = None,
     ) -> None:
+        """
+        Args:
+            people: the list that links are made from; None or `NobodyListed` where none is kept.
+        """
+        self._people = None if people is None or isinstance(people, NobodyListed) else AskedPeople(people)
         self._store = store
         self._chronicle = chronicle
         self._secrets = secrets
         self._meter = meter
         self._limits = limits or SessionLimits()
         self._rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
+        self.people = PersonSessions(store=store, rows=self._rows, chronicle=chronicle, limits=self._limits)
 
-    async def open(self, principal: Principal) -> OpenedSession:
-        _require_person(principal)
+    async def open(self, principal: Principal, *, through: str | None = None) -> OpenedSession:
+        require_person(principal)
         await self._clear()
         now = await self._store.now()
-        secret, session = self._begun(principal, now)
+        secret, session = self._begun(principal, now, through)
         change = CredentialChange(added=(self._rows.of_session(session),))
-        await self._store.put_credentials(change, events=(self._event(EventKind.SESSION_BEGUN, session),))
+        event = self._event(EventKind.SESSION_BEGUN, session, detail=None if through is None else "issuer")
+        await self._store.put_credentials(change, events=(event,))
         return _opened(secret, session)
 
     async def link(self, principal: Principal, *, seconds: float = LINK_SECONDS) -> str:
@@ -95,7 +92,7 @@ class StoreSessions:
         Raises:
             SignInRefused: an agent.
         """
-        _require_person(principal)
+        require_person(principal)
         now = await self._store.now()
         secret = self._secrets.fresh()
         made = PersonSession(
@@ -112,7 +109,7 @@ class StoreSessions:
     async def redeem(self, link: str) -> OpenedSession:
         await self._clear()
         row, made, now = await self._found(CredentialKind.SIGN_IN_LINK, link)
-        secret, session = self._begun(made.principal, now)
+        secret, session = self._begun(made.principal, now, None)
         change = CredentialChange(added=(self._rows.of_session(session),), dropped=(row,))
         event = self._event(EventKind.SESSION_BEGUN, session, detail="link")
         if not await self._store.put_credentials(change, events=(event,)):
@@ -131,8 +128,9 @@ class StoreSessions:
         outcome = "unavailable"
         try:
             row, session, now = await self._found(CredentialKind.SESSION, cookie)
-            if now - (row.used_at or row.made_at) >= timedelta(seconds=self._limits.idle_seconds):
+            if is_idle(row, now, self._limits):
                 raise SignInRefused
+            session = await self._as_listed(session)
             outcome = "let_in"
         except SignInRefused:
             outcome = "refused"
@@ -147,36 +145,21 @@ class StoreSessions:
         name = secret_digest(CredentialKind.SESSION, bytes.fromhex(cookie))
         seen = await self._store.credential(CredentialKind.SESSION, name)
         if seen is not None:
-            await self._end((seen.row,))
+            ended = CredentialChange(dropped=(seen.row,))
+            await self._store.put_credentials(ended, events=(self.people.ending(seen.row),))
 
     async def listed(self, principal: Principal) -> tuple[SessionView, ...]:
-        """The person's own sessions that go on, the newest first.
+        return await self.people.own(by=principal)
 
-        Raises:
-            SignInRefused: an agent has none.
-        """
-        now = await self._store.now()
-        rows = [row for row in await self._of(principal) if row.ends_at > now and self._rows.session(row) is not None]
-        return tuple(
-            SessionView(name=row.name[:16], began_at=row.made_at, used_at=row.used_at, ends_at=row.ends_at)
-            for row in rows
-        )
+    async def end_named(self, principal: Principal, name: str) -> None:
+        await self.people.end_one_own(name, by=principal)
 
     async def end_all(self, principal: Principal) -> int:
-        """Sign the person out everywhere, links that were not used included; how many sessions there were.
-
-        Raises:
-            SignInRefused: an agent has none.
-        """
-        rows = await self._of(principal)
-        links = await self._of(principal, CredentialKind.SIGN_IN_LINK)
-        for row in (*rows, *links):  # one by one: one that has just ended by itself keeps no other
-            await self._end((row,))
-        return len(rows)
+        return await self.people.end_own(by=principal)
 
     # ------------------------------------------------------------ within
 
-    def _begun(self, principal: Principal, now: datetime) -> tuple[bytes, PersonSession]:
+    def _begun(self, principal: Principal, now: datetime, through: str | None) -> tuple[bytes, PersonSession]:
         secret = self._secrets.fresh()
         return secret, PersonSession(
             kind=CredentialKind.SESSION,
@@ -184,6 +167,7 @@ class StoreSessions:
             principal=principal,
             began_at=now,
             ends_at=now + timedelta(seconds=self._limits.longest_seconds),
+            through=through,
         )
 
     async def _found(self, kind: CredentialKind, text: str) -> tuple[StoredCredential, PersonSession, datetime]:
@@ -203,13 +187,28 @@ class StoreSessions:
             raise SignInRefused
         return seen.row, session, seen.at
 
-    async def _of(
-        self, principal: Principal, kind: CredentialKind = CredentialKind.SESSION
-    ) -> tuple[StoredCredential, ...]:
-        _require_person(principal)
-        return await self._store.credentials(
-            kind, tenant=principal.tenant, subject=principal.subject, limit=_MOST_SESSIONS
-        )
+    async def _as_listed(self, session: PersonSession) -> PersonSession:
+        """Whoever came by a link is what the list says now; an issuer vouches for whoever came through it.
+
+        Raises:
+            SignInRefused: the list has it no more.
+            StoreUnavailable: the list does not say; `code` is `people_failed`.
+        """
+        if session.through is not None or self._people is None:
+            return session
+        who = session.principal
+        match await self._people.person(who.tenant, who.subject):
+            case Principal() as person:
+                require_person(person)
+                return replace(session, principal=person)
+            case code if code == NOT_LISTED:
+                raise SignInRefused
+            case _:
+                raise StoreUnavailable(
+                    "The list of people does not answer, so nobody can tell now who is signed in.",
+                    code=PEOPLE_FAILED,
+                    hint=PEOPLE_HINT,
+                )
 
     async def _note_use(self, seen: SeenCredential) -> None:
         last = seen.row.used_at
@@ -218,11 +217,6 @@ class StoreSessions:
             return
         with suppress(StoreError):  # then it ends sooner
             await self._store.credential_used(seen.row.kind, seen.row.name, every_seconds=every)
-
-    async def _end(self, rows: tuple[StoredCredential, ...]) -> None:
-        await self._store.put_credentials(
-            CredentialChange(dropped=rows), events=tuple(self._ending(row) for row in rows)
-        )
 
     async def _clear(self) -> None:
         """What is over goes when somebody signs in; nobody waits for more of it than this."""
@@ -236,17 +230,11 @@ class StoreSessions:
             kind,
             self._chronicle.of_principal(session.principal),
             detail=detail,
-            reasons=(f"{session.kind.value}:{session.name[:16]}",),
+            reasons=(f"{session.kind.value}:{session.name[:NAME_DIGITS]}",),
             decided_by=session.principal.subject,
             expires_at=session.ends_at,
             model_suggested=False,
         )
-
-    def _ending(self, row: StoredCredential) -> AuditEvent:
-        session = self._rows.session(row)
-        if session is None:
-            return self._rows.suspect(row)
-        return self._event(EventKind.SESSION_ENDED, session)
 
 
 def _opened(secret: bytes, session: PersonSession) -> OpenedSession:
@@ -255,15 +243,14 @@ def _opened(secret: bytes, session: PersonSession) -> OpenedSession:
 
 def _shown(secret: bytes, session: PersonSession) -> ConsoleSession:
     csrf = hmac.new(secret, b"placet/csrf/1", "sha256").hexdigest()
-    return ConsoleSession(principal=session.principal, csrf=csrf, ends_at=session.ends_at)
+    return ConsoleSession(
+        principal=session.principal,
+        csrf=csrf,
+        ends_at=session.ends_at,
+        name=session.name[:NAME_DIGITS],
+        through=session.through,
+    )
 
 
 def _is_text(text: object) -> bool:
     return type(text) is str and _TEXT.fullmatch(text) is not None
-
-
-def _require_person(principal: object) -> None:
-    if not is_principal(principal):
-        raise MisuseError("A session is a Principal's.")
-    if principal.standing is not Standing.PERSON or principal.on_behalf_of is not None:
-        raise SignInRefused("Only a person has a session.")

@@ -7,7 +7,7 @@ verifies the signature and nothing else; times, audience and subject are `rules.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from joserfc import jws
@@ -42,9 +42,21 @@ class TokenSignIn:
         self._clock = clock
 
     async def principal_of(self, credential: str) -> Principal:
+        return await self.holder_of(credential, lambda token: None)
+
+    async def holder_of(self, credential: str, require: Callable[[Token], None]) -> Principal:
+        """Whose token it is, if it also is what the caller requires of a verified one.
+
+        Args:
+            require: raises `TokenRefused` for a token that it does not want.
+
+        Raises:
+            SignInRefused, BoundaryUnavailable: as `principal_of`.
+        """
         try:
             token = taken_apart(credential)
             issuer = await self._verified(credential, token)
+            require(token)
             others = tuple(
                 each.subject_prefix for each in self._issuers if each.issuer != issuer.issuer and each.subject_prefix
             )

@@ -42,8 +42,8 @@ class MailNotifier:
         message = mail_of(notice, self._way, at=self._clock.now())
         try:
             password = secret_of(self._way.password) if self._way.password is not None else None
-        except SecretMissing:
-            return NotDelivered(code="secret_missing")
+        except SecretMissing as missing:
+            return NotDelivered(code=missing.code)
         talk = _Talk(self._way, password, message, seconds=self._seconds)
         said = asyncio.get_running_loop().create_future()
         threading.Thread(target=_run, args=(talk, said), name="placet-mail", daemon=True).start()

@@ -26,6 +26,8 @@ from placet.ports.notifier import Delivered, Gone, NotDelivered, Sent
 from placet.rules.issuers import may_be_reached, why_not_fetched
 
 POST_SECONDS: Final = 15.0
+CONNECT_SECONDS: Final = 3.0
+"""How long one address that says nothing is waited for, where there is another."""
 _MOST_ADDRESSES: Final = 4
 _FAULTS: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, UnicodeError, ValueError)
 
@@ -37,7 +39,15 @@ class _Refused(Exception):
 class Poster:
     """Posts for one destination."""
 
-    def __init__(self, network: Network, *, ca_file: Path | None = None, seconds: float = POST_SECONDS) -> None:
+    def __init__(
+        self,
+        network: Network,
+        *,
+        ca_file: Path | None = None,
+        seconds: float = POST_SECONDS,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
+        self._connect_seconds = connect_seconds
         self._network = network
         self._ca_file = ca_file
         self._seconds = seconds
@@ -54,6 +64,8 @@ class Poster:
             code = "too_slow"
         except _Refused:
             code = "address_refused"
+        except httpx.ConnectTimeout:
+            code = "too_slow"
         except httpx.ConnectError as fault:
             code = "tls_failed" if isinstance(_root(fault), ssl.SSLError) else "unreachable"
         except _FAULTS:
@@ -63,14 +75,16 @@ class Poster:
     async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str], now: datetime) -> Sent:
         addresses = await self._addresses(url)
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
+        impatient = httpx.Timeout(self._seconds, connect=min(self._connect_seconds, self._seconds / len(addresses)))
         async with httpx.AsyncClient(
-            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=self._seconds, limits=limits
+            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=impatient, limits=limits
         ) as client:
             for address in addresses[:-1]:
                 try:
                     return await self._to(client, url, address, body, headers, now)
-                except httpx.ConnectError:
+                except (httpx.ConnectError, httpx.ConnectTimeout):
                     continue  # nothing was sent: a host with several addresses may be reached at another of them
+            client.timeout = httpx.Timeout(self._seconds)
             return await self._to(client, url, addresses[-1], body, headers, now)
 
     async def _to(

@@ -14,17 +14,28 @@ _LARGEST = 16_384
 class SecretMissing(Exception):
     """It is not there, is empty, or cannot be read."""
 
+    code = "secret_missing"
+
+
+class SecretMalformed(SecretMissing):
+    """Something is there, and not what it should be."""
+
+    code = "secret_malformed"
+
 
 def secret_of(ref: SecretRef) -> str:
     """The secret, without the line's end that a file has.
 
     Raises:
         SecretMissing: there is none.
+        SecretMalformed: what is there is not one line of ASCII.
     """
     found = _RAW[ref.place](ref.name)
     text = found.rstrip("\r\n")
-    if not text or not text.isascii() or not text.isprintable():
+    if not text:
         raise SecretMissing
+    if not text.isascii() or not text.isprintable():
+        raise SecretMalformed
     return text
 
 
@@ -35,7 +46,7 @@ def _from_environment(name: str) -> str:
 def _from_file(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
-            return file.read(_LARGEST).decode("ascii")
+            return file.read(_LARGEST).decode("latin-1")  # whoever asks looks whether it is ASCII
     except (OSError, ValueError):
         pass
     raise SecretMissing

@@ -32,8 +32,8 @@ class SlackNotifier:
     async def send(self, notice: Notice) -> Sent:
         try:
             url = secret_of(self._way.url)
-        except SecretMissing:
-            return NotDelivered(code="secret_missing")
+        except SecretMissing as missing:
+            return NotDelivered(code=missing.code)
         return await self._poster.post(url, message_of(notice), {}, now=self._clock.now())
 
 

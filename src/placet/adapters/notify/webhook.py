@@ -25,8 +25,8 @@ class WebhookNotifier:
         try:
             url = secret_of(self._way.url) if isinstance(self._way.url, SecretRef) else self._way.url
             keys = [key_of(secret_of(each)) for each in self._way.secrets]
-        except SecretMissing:
-            return NotDelivered(code="secret_missing")
+        except SecretMissing as missing:
+            return NotDelivered(code=missing.code)
         body, now = payload_of(notice), self._clock.now()
         return await self._poster.post(url, body, signed_headers(notice.message_id, body, at=now, keys=keys), now=now)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from placet.adapters.stores.rows import instant, microseconds
 from placet.errors import StoreCorrupt
+from placet.model.audit import AuditEvent
 from placet.model.identifiers import Token, WriterId
 from placet.model.ledger import Place
 from placet.model.notices import (
@@ -47,6 +48,8 @@ class OutboxTables(Protocol):
     def drop_deliveries(self, state: DeliveryState, before: datetime, limit: int) -> int:
         """Those that ended before, the oldest first; how many."""
         ...
+
+    def append(self, events: Iterable[AuditEvent]) -> Place: ...
 
 
 def begin_destination(tables: OutboxTables, command: Announcing, now: datetime) -> bool:
@@ -93,6 +96,7 @@ def take_deliveries(
     lease_seconds: float,
     most_attempts: int,
     limit: int,
+    lost: tuple[AuditEvent, ...],
 ) -> tuple[Delivery, ...]:
     known = tables.destination(destination)
     if known is None or known.closed_at is not None:
@@ -111,10 +115,14 @@ def take_deliveries(
     ]
     if due:
         tables.change_deliveries([*taken, *given_up])
-    return tuple(taken)
+    if given_up and lost:
+        tables.append(lost * len(given_up))
+    return (*taken, *given_up)
 
 
-def end_delivery(tables: OutboxTables, seen: Delivery, ended: Ended, now: datetime) -> bool:
+def end_delivery(
+    tables: OutboxTables, seen: Delivery, ended: Ended, now: datetime, events: tuple[AuditEvent, ...]
+) -> bool:
     delivery = tables.delivery(seen.destination, seen.place)
     if delivery is None or seen.token is None or delivery.token != seen.token:
         return False  # not taken, ended, or somebody else's by now: none of them has this token
@@ -128,25 +136,39 @@ def end_delivery(tables: OutboxTables, seen: Delivery, ended: Ended, now: dateti
         ended_at=now if is_over else None,
     )
     tables.change_deliveries([changed])
+    if events:
+        tables.append(events)
     return True
 
 
-def close_destination(tables: OutboxTables, name: str, now: datetime) -> bool:
+def close_destination(tables: OutboxTables, name: str, now: datetime, events: tuple[AuditEvent, ...]) -> bool:
     tables.lock_outbox(name)
     known = tables.destination(name)
     if known is None or known.closed_at is not None:
         return False
     tables.put_destination(replace(known, closed_at=now))
+    if events:
+        tables.append(events)
     return True
 
 
-def retry_deliveries(tables: OutboxTables, destination: str, place: Place | None, now: datetime, *, limit: int) -> int:
+def retry_deliveries(
+    tables: OutboxTables,
+    destination: str,
+    place: Place | None,
+    now: datetime,
+    *,
+    limit: int,
+    opened: tuple[AuditEvent, ...],
+) -> int:
     tables.lock_outbox(destination)
     known = tables.destination(destination)
     if known is None:
         return 0
     if known.closed_at is not None:
         tables.put_destination(replace(known, closed_at=None))
+        if opened:
+            tables.append(opened)
     if place is None:
         found: list[Delivery | None] = [*tables.dead_deliveries(destination, limit)]
     else:

@@ -9,28 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from placet.cli.answering import ask_target, ask_yes, is_grave, is_irreversible, is_of_high_risk, refuse_unlike
+from placet.cli.desks import Desk, desk_of
 from placet.cli.failing import ContractUnavailable, UsageProblem, scope_hint
-from placet.cli.project import checked, finish, is_text, open_project, person, require_store, tools_if_loadable
+from placet.cli.project import Place, ask, checked, finish, is_text
 from placet.cli.proposing import read_argument_text
+from placet.cli.remote import told_if_cut
 from placet.cli.screen import Column, Form, Screen, shown, value_lines
-from placet.cli.seen import Seen, countdown, details, seconds_left, seen_of, summary
-from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.seen import Seen, countdown, details, gist, seconds_left, summary
+from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
 from placet.cli.table import COMMANDS, Exit
 from placet.cli.watching import watched
 from placet.engine.approval_views import VoteView
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
 from placet.errors import DecisionRefused, NotFound, PlacetError
 from placet.model.approval import ApprovalState, VoteKind
-from placet.model.principal import Principal
 from placet.rules.policy import DECIDE_SCOPE
-
-if TYPE_CHECKING:
-    from placet.rules.contracts import Tool
 
 app = new_app("approvals")
 _verbs = COMMANDS["approvals"].verbs
@@ -44,7 +42,7 @@ _Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The approval, 
 
 
 @app.command("list", help=_verbs["list"], epilog=epilog())
-@with_list_session
+@with_served_list_session
 def list_approvals(
     session: Session,
     state: Annotated[
@@ -56,8 +54,7 @@ def list_approvals(
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 100,
 ) -> Exit:
     states = _states(state or [ApprovalState.PENDING.value])
-    by, tools = _surroundings(session)
-    seen = finish(_listed(session, by, tools, states, limit))
+    seen = ask(desk_of(session), lambda desk: desk.listed(states, limit))
     session.screen.listing(
         "approvals",
         seen,
@@ -67,6 +64,8 @@ def list_approvals(
             Column(title="state", cell=lambda s: s.view.state.value),
             Column(title="tool", cell=lambda s: s.view.tool),
             Column(title="risk", cell=lambda s: s.view.risk),
+            Column(title="about", cell=gist, show=str),
+            Column(title="run", cell=lambda s: s.view.run_id),
             Column(title="asked by", cell=lambda s: s.view.requested_by),
             Column(title="asked at", cell=lambda s: session.screen.instant(s.view.asked_at) or ""),
             Column(title="time left", cell=countdown),
@@ -78,16 +77,15 @@ def list_approvals(
 
 
 @app.command("show", help=_verbs["show"], epilog=epilog())
-@with_session
+@with_served_session
 def show_approval(session: Session, approval_id: _Id) -> Exit:
-    by, tools = _surroundings(session)
-    with _next_steps(approval_id):
-        _show(session, finish(_shown(session, by, tools, approval_id)))
+    with _next_steps(session, approval_id):
+        _show(session, ask(desk_of(session), lambda desk: desk.show(approval_id)))
     return Exit.OK
 
 
 @app.command("approve", help=_verbs["approve"], epilog=epilog())
-@with_session
+@with_served_session
 def approve(
     session: Session,
     approval_ids: _Ids,
@@ -104,8 +102,8 @@ def approve(
 ) -> Exit:
     _check_digests(session, approval_ids, digest)
     _check_reason(reason)
-    by, tools = _surroundings(session)
-    seen = [_seen_to_approve(session, by, tools, each) for each in approval_ids]
+    place = desk_of(session)
+    seen = [_seen_to_approve(session, place, each) for each in approval_ids]
     refuse_unlike(seen)
     if not digest:
         _ask(session, seen)
@@ -114,14 +112,14 @@ def approve(
         said = digest[number] if digest else each.view.digest
         # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
         carried = each.view.digest if each.view.digest.startswith(said) else said
-        with _next_steps(approval_ids[number]), _told_before(session, decided):
-            decided.append(_decide(session, by, tools, approval_ids[number], carried, reason))
+        with _changing(session, approval_ids[number]), _told_before(session, decided):
+            decided.append(_decide(place, approval_ids[number], carried, reason))
     _report_all(session, decided)
     return Exit.OK
 
 
 @app.command("deny", help=_verbs["deny"], epilog=epilog())
-@with_session
+@with_served_session
 def deny(
     session: Session,
     approval_ids: _Ids,
@@ -129,17 +127,17 @@ def deny(
 ) -> Exit:
     _refuse_twice(approval_ids)
     _check_reason(reason)
-    by, tools = _surroundings(session)
+    place = desk_of(session)
     denied: list[Seen] = []
     for approval_id in approval_ids:
-        with _next_steps(approval_id), _told_before(session, denied):
-            denied.append(finish(_denied(session, by, tools, approval_id, reason)))
+        with _changing(session, approval_id), _told_before(session, denied):
+            denied.append(ask(place, lambda desk, of=approval_id: desk.deny(of, reason)))  # type: ignore[misc]
     _report_all(session, denied)
     return Exit.OK
 
 
 @app.command("watch", help=_verbs["watch"], epilog=epilog())
-@with_list_session
+@with_served_list_session
 def watch(
     session: Session,
     interval: Annotated[
@@ -149,22 +147,21 @@ def watch(
 ) -> Exit:
     if session.screen.form is Form.JSON:
         raise UsageProblem("Watching has no one document: --jsonl writes one for each change")
-    by, tools = _surroundings(session)
-    finish(watched(session, by, tools, interval_seconds=interval, limit=limit))
+    finish(watched(session, desk_of(session), interval_seconds=interval, limit=limit))
     return Exit.OK
 
 
 @app.command("withdraw", help=_verbs["withdraw"], epilog=epilog())
-@with_session
+@with_served_session
 def withdraw(session: Session, approval_id: _Id) -> Exit:
-    by, tools = _surroundings(session)
-    with _next_steps(approval_id):
-        _report(session, finish(_withdrawn(session, by, tools, approval_id)))
+    place = desk_of(session)
+    with _changing(session, approval_id):
+        _report(session, ask(place, lambda desk: desk.withdraw(approval_id)))
     return Exit.OK
 
 
 @app.command("edit", help=_verbs["edit"], epilog=epilog())
-@with_session
+@with_served_session
 def edit(
     session: Session,
     approval_id: _Id,
@@ -176,96 +173,39 @@ def edit(
     ],
 ) -> Exit:
     _check_digests(session, [approval_id], [digest])
-    by, tools = _surroundings(session)
-    seen = _seen_to_approve(session, by, tools, approval_id)
+    place = desk_of(session)
+    seen = _seen_to_approve(session, place, approval_id)
     carried = seen.view.digest if seen.view.digest.startswith(digest) else digest
     arguments = read_argument_text(args)
-    with _next_steps(approval_id):
-        made = finish(_edited(session, by, tools, approval_id, carried, arguments))
+    with _changing(session, approval_id):
+        made = ask(place, lambda desk: desk.edit(approval_id, carried, arguments))
     _show(session, made)
     session.screen.talk(f"{shown(approval_id)} is closed. Somebody else has to decide this one; the proposer is told.")
     return Exit.OK
 
 
 @app.command("withdraw-vote", help=_verbs["withdraw-vote"], epilog=epilog())
-@with_session
+@with_served_session
 def withdraw_vote(session: Session, approval_id: _Id) -> Exit:
-    by, tools = _surroundings(session)
-    with _next_steps(approval_id):
-        _report(session, finish(_vote_withdrawn(session, by, tools, approval_id)))
+    place = desk_of(session)
+    with _changing(session, approval_id):
+        _report(session, ask(place, lambda desk: desk.withdraw_vote(approval_id)))
     return Exit.OK
 
 
 # ---------------------------------------------------------------- asking the desk
 
 
-def _surroundings(session: Session) -> tuple[Principal, Sequence[Tool]]:
-    """Who is asking, and the contracts to show with, in the order of what is told first if it is absent."""
-    require_store(session.settings)
-    by = person(session.settings)
-    return by, tools_if_loadable(session)
-
-
-async def _listed(
-    session: Session, by: Principal, tools: Sequence[Tool], states: tuple[ApprovalState, ...], limit: int
-) -> list[Seen]:
-    async with open_project(session.settings, tools) as gate:
-        views = await gate.desk.listed(by=by, states=states, limit=limit)
-        now = await gate.store.now()
-    return [seen_of(view, now, tools) for view in views]
-
-
-async def _shown(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
-    async with open_project(session.settings, tools) as gate:
-        return seen_of(await gate.desk.show(_as_id(approval_id), by=by), await gate.store.now(), tools)
-
-
-async def _approved(
-    session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str
-) -> Seen:
-    async with open_project(session.settings, tools) as gate:
-        view = await gate.desk.approve(approval_id, digest=digest, by=by, reason=reason)
-        return seen_of(view, await gate.store.now(), tools)
-
-
-async def _denied(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, reason: str) -> Seen:
-    """A refusal needs no look at the arguments: it is about this question, whatever is in it."""
-    async with open_project(session.settings, tools) as gate:
-        asked = await gate.desk.show(_as_id(approval_id), by=by)
-        view = await gate.desk.deny(approval_id, digest=asked.digest, by=by, reason=reason)
-        return seen_of(view, await gate.store.now(), tools)
-
-
-async def _withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
-    async with open_project(session.settings, tools) as gate:
-        view = await gate.desk.withdraw(_as_id(approval_id), by=by)
-        return seen_of(view, await gate.store.now(), tools)
-
-
-async def _edited(
-    session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, arguments: str | bytes
-) -> Seen:
-    async with open_project(session.settings, tools) as gate:
-        view = await gate.desk.edit(approval_id, digest=digest, arguments=arguments, by=by)
-        return seen_of(view, await gate.store.now(), tools)
-
-
-async def _vote_withdrawn(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
-    async with open_project(session.settings, tools) as gate:
-        view = await gate.desk.withdraw_vote(_as_id(approval_id), by=by)
-        return seen_of(view, await gate.store.now(), tools)
-
-
 @contextmanager
-def _next_steps(approval_id: str) -> Iterator[None]:
+def _next_steps(session: Session, approval_id: str) -> Iterator[None]:
     """What goes wrong in here is told with a next step about this approval."""
     try:
         yield
     except NotFound as error:
-        error.hint = error.hint or "placet approvals list --state all"
+        error.hint = error.hint or f"placet approvals list --state all{session.there}"
         raise
     except DecisionRefused as error:
-        see = _how_to_see(approval_id)
+        see = _how_to_see(session, approval_id)
         steps = {
             "other_digest": f"The digest is the one that {see} prints; its first 8 digits are enough.",
             "already_decided": f"{see} says who decided. Another decision needs a new ask by the proposer.",
@@ -277,27 +217,40 @@ def _next_steps(approval_id: str) -> Iterator[None]:
         raise
 
 
-def _seen_to_approve(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str) -> Seen:
-    with _next_steps(approval_id):
-        seen = finish(_shown(session, by, tools, approval_id))
+@contextmanager
+def _changing(session: Session, approval_id: str) -> Iterator[None]:
+    """The same around a decision, which may have been taken though nobody heard of it."""
+    with (
+        _next_steps(session, approval_id),
+        told_if_cut(session.screen, session.server, _how_to_see(session, approval_id)),
+    ):
+        yield
+
+
+def _seen_to_approve(session: Session, place: Place[Desk], approval_id: str) -> Seen:
+    with _next_steps(session, approval_id):
+        seen: Seen = ask(place, lambda desk: desk.show(approval_id))
     if not seen.has_contract:
         raise ContractUnavailable(
             f"The contract of {seen.view.tool!r} is not known here, so its arguments cannot be shown in full",
-            hint="Mend [placet] tools in placet.toml, or deny it.",
+            hint="Mend [placet] tools in placet.toml, or deny it."
+            if session.server is None
+            else "Ask a server that has this version of the tool, or deny it.",
         )
     return seen
 
 
-def _decide(session: Session, by: Principal, tools: Sequence[Tool], approval_id: str, digest: str, reason: str) -> Seen:
+def _decide(place: Place[Desk], approval_id: str, digest: str, reason: str) -> Seen:
     try:
-        return finish(_approved(session, by, tools, approval_id, digest, reason))
+        seen: Seen = ask(place, lambda desk: desk.approve(approval_id, digest, reason))
+        return seen
     except DecisionRefused as error:
-        if error.code != "already_decided":
-            raise
         refusal = error
-    state = finish(_shown(session, by, tools, approval_id)).view.state
-    if state in _NOT_GIVEN:  # "decided already", by a decision that was no approval, has an exit code of its own
-        raise DecisionRefused(str(refusal), code="not_approved", hint=refusal.hint)
+    changed = refusal.changed or {}
+    if refusal.code == "already_decided" and changed.get("state") in _NOT_GIVEN:
+        # "Decided already", by a decision that was no approval, has an exit code of its own.
+        refusal = DecisionRefused(str(refusal), code="not_approved", hint=refusal.hint)
+        refusal.changed = changed
     raise refusal
 
 
@@ -310,11 +263,6 @@ def _told_before(session: Session, decided: Sequence[Seen]) -> Iterator[None]:
         for each in decided:
             session.screen.warn(f"placet: decided before: {each.view.state.value} {shown(each.view.approval_id)}")
         raise
-
-
-def _as_id(said: str) -> str:
-    """What was typed, if it can be an id at all; bytes that are no text are the id of nothing."""
-    return said if is_text(said) else ""
 
 
 # ---------------------------------------------------------------- asking the person
@@ -333,14 +281,14 @@ def _ask(session: Session, seen: Sequence[Seen]) -> None:
     if not open_ones:
         return
     view = open_ones[0].view
-    hint = f"To refuse it for good: {_how_to_deny(view.approval_id)}"
+    hint = f"To refuse it for good: {_how_to_deny(session, view.approval_id)}"
     if len(open_ones) == 1 and is_irreversible(view) and not is_of_high_risk(view):
         ask_target(session.screen, view, hint=hint)
         return
     if any(is_grave(each.view) for each in open_ones):
         raise UsageProblem(
             f"Nothing was approved: a call of risk {view.risk}, {view.effect_class}, needs --digest PREFIX",
-            hint=f"If exactly this may run: {_how_to_approve(view)}",
+            hint=f"If exactly this may run: {_how_to_approve(session, view)}",
         )
     ask_yes(session.screen, "approve?" if len(open_ones) == 1 else f"approve all {len(open_ones)}?", hint=hint)
 
@@ -349,7 +297,7 @@ def _check_digests(session: Session, approval_ids: Sequence[str], digests: Seque
     _refuse_twice(approval_ids)
     if not digests:
         if not session.screen.can_ask:
-            raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(approval_ids[0]))
+            raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(session, approval_ids[0]))
         return
     for digest in digests:
         checked(digest, "--digest is 8 to 64 hex digits, as `placet approvals show` prints them", _is_prefix)
@@ -364,16 +312,16 @@ def _refuse_twice(approval_ids: Sequence[str]) -> None:
         raise UsageProblem("The same approval is named twice")
 
 
-def _how_to_see(approval_id: str) -> str:
-    return f"placet approvals show {approval_id}"
+def _how_to_see(session: Session, approval_id: str) -> str:
+    return f"placet approvals show {approval_id}{session.there}"
 
 
-def _how_to_approve(view: ApprovalView) -> str:
-    return f"placet approvals approve {shown(view.approval_id)} --digest {view.digest[:12]}"
+def _how_to_approve(session: Session, view: ApprovalView) -> str:
+    return f"placet approvals approve {shown(view.approval_id)} --digest {view.digest[:12]}{session.there}"
 
 
-def _how_to_deny(approval_id: str) -> str:
-    return f"placet approvals deny {shown(approval_id)} --reason TEXT"
+def _how_to_deny(session: Session, approval_id: str) -> str:
+    return f"placet approvals deny {shown(approval_id)} --reason TEXT{session.there}"
 
 
 def _is_prefix(value: str) -> bool:
@@ -428,6 +376,8 @@ def _show(session: Session, seen: Seen) -> None:
             ("resource", view.resource),
             ("asked at", screen.instant(view.asked_at)),
             ("decide by", f"{screen.instant(view.decide_by)}{left if view.decided_at is None else ''}"),
+            ("reminded at", ", ".join(screen.instant(each) or "" for each in view.reminded_at) or None),
+            ("escalated at" if view.escalated_at is not None else "escalates at", _escalation(screen, view)),
             ("decided by", view.decided_by),
             ("decided at", screen.instant(view.decided_at)),
             ("usable until", f"{screen.instant(view.expires_at)}{left}" if view.expires_at is not None else None),
@@ -444,7 +394,19 @@ def _show(session: Session, seen: Seen) -> None:
     else:
         screen.line("arguments: hidden, because the tool's contract is not known here")
     if view.state is ApprovalState.PENDING:
-        screen.talk(f"You may not decide this: {view.why_not}" if view.why_not is not None else _how_to_decide(view))
+        screen.talk(
+            f"You may not decide this: {view.why_not}" if view.why_not is not None else _how_to_decide(session, view)
+        )
+
+
+def _escalation(screen: Screen, view: ApprovalView) -> str | None:
+    """When, to whom, and whether those may decide then; nothing of one that was decided before."""
+    is_over = view.escalated_at is None and view.state is not ApprovalState.PENDING
+    if view.escalates_at is None or is_over:
+        return None
+    to = f" to {', '.join(view.escalate_to)}" if view.escalate_to else ""
+    widens = ", who may decide then" if view.escalation_widens else ""
+    return f"{screen.instant(view.escalated_at or view.escalates_at)}{to}{widens}"
 
 
 def _needs(view: ApprovalView) -> str:
@@ -459,8 +421,8 @@ def _vote(screen: Screen, vote: VoteView) -> str:
     return f"{vote.voter} at {screen.instant(vote.voted_at)}" + (f": {vote.words}" if vote.words else "")
 
 
-def _how_to_decide(view: ApprovalView) -> str:
-    return f"{_how_to_approve(view)}, or: {_how_to_deny(view.approval_id)}"
+def _how_to_decide(session: Session, view: ApprovalView) -> str:
+    return f"{_how_to_approve(session, view)}, or: {_how_to_deny(session, view.approval_id)}"
 
 
 def _report_all(session: Session, decided: Sequence[Seen]) -> None:

@@ -16,16 +16,19 @@ import typer
 
 from placet.bootstrap.records import audit_export, check_export, events_of_operation, verify_audit
 from placet.bootstrap.stores import open_existing_store
+from placet.cli.audits import events_there, export_there, verify_there
 from placet.cli.failing import UsageProblem
 from placet.cli.files import write_new_file
 from placet.cli.project import finish, person, require_store
+from placet.cli.remote import here_only
 from placet.cli.screen import Column, Screen, instant_data, shown
-from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
 from placet.cli.settings import Settings
 from placet.cli.streams import put_lines
 from placet.cli.table import COMMANDS, Exit
 from placet.errors import InvalidArguments
 from placet.model.audit import ChainedEvent, ChainHead, ChainTombstone
+from placet.rules.audit import shown_body_of
 from placet.rules.chain_check import ChainReport
 from placet.rules.decoding import DecodingLimits, decode_object
 from placet.rules.export_check import ExportReport, is_like_ours, lines_of
@@ -40,11 +43,12 @@ _CUTS_SHOWN = 20
 _HOW_TO_EXPORT = "Write one: placet audit export --out FILE"
 _HOW_TO_ANCHOR = "While the audit holds, make one: placet audit verify --print-anchor > anchor.json"
 _NO_MANIFEST = ([(1, "line_unreadable")], [(1, "not_an_export")])
+_OF_SERVERS = "Without the key file: placet audit export --out FILE, and placet audit verify --export where the key is."
 Anchors = dict[str, tuple[int, str]]
 
 
 @app.command("tail", help=_verbs["tail"], epilog=epilog())
-@with_list_session
+@with_served_list_session
 def tail(
     session: Session,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="How many events.")] = 20,
@@ -57,10 +61,11 @@ def tail(
         ),
     ] = None,
 ) -> Exit:
-    settings = session.settings
-    require_store(settings)
-    tenant = person(settings).tenant
-    events = [_event_data(event) for event in finish(_newest(settings, tenant, count, operation))]
+    if session.server is not None:
+        here_only(None if operation is None else session.server, "--operation", _OF_SERVERS)
+        events = events_there(session.server, count)
+    else:
+        events = _events_here(session.settings, count, operation)
     session.screen.listing(
         "audit",
         events,
@@ -84,6 +89,12 @@ def tail(
     return Exit.OK
 
 
+def _events_here(settings: Settings, count: int, operation: str | None) -> list[dict[str, Any]]:
+    require_store(settings)
+    tenant = person(settings).tenant
+    return [_event_data(event) for event in finish(_newest(settings, tenant, count, operation))]
+
+
 async def _newest(settings: Settings, tenant: str, count: int, operation: str | None) -> list[ChainedEvent]:
     keys, store = open_existing_store(settings.store, key=settings.key)
     try:
@@ -96,11 +107,8 @@ async def _newest(settings: Settings, tenant: str, count: int, operation: str | 
 
 def _event_data(event: ChainedEvent) -> dict[str, Any]:
     place = {"writer": event.writer, "sequence": event.sequence}
-    try:
-        body: object = json.loads(event.body)
-    except ValueError:
-        body = None
-    if type(body) is not dict:
+    body = shown_body_of(event)
+    if not body:
         return {**place, "unreadable": True}
     body["event_schema"] = body.pop("schema", None)
     return {**place, **body}
@@ -121,7 +129,7 @@ def _word(data: dict[str, Any], name: str) -> str:
 
 
 @app.command("verify", epilog=epilog())
-@with_session
+@with_served_session
 def verify(
     session: Session,
     anchor: Annotated[
@@ -140,8 +148,13 @@ def verify(
 ) -> Exit:
     """Hold the whole audit, or an export of it, against its chains.
 
-    Ends with 9 if anything was altered, removed, added or moved. An export is checked with the key file alone.
+    Ends with 9 if anything was altered, removed, added or moved. An export is checked with the key file alone. With
+    --server the server checks, and says whether it holds.
     """
+    if session.server is not None:
+        named = anchor is not None or print_anchor or with_heads or export is not None
+        here_only(session.server if named else None, "What needs the key file or the heads", _OF_SERVERS)
+        return verify_there(session, session.server)
     anchors = _read_anchor(Path(anchor)) if anchor is not None else None
     settings = session.settings
     if export is not None:
@@ -315,7 +328,7 @@ def _export_file(said: str) -> Iterator[BinaryIO]:
 
 
 @app.command("export", epilog=epilog())
-@with_session
+@with_served_session
 def export_audit(
     session: Session,
     out: Annotated[
@@ -330,15 +343,24 @@ def export_audit(
 
     That is: placet audit verify --export FILE --key FILE. Each line is a JSON document. Nothing else is in it than in
     the audit: no argument, no result. A tenant's export closes the places of other tenants' events by their links,
-    which tells how many there are. The same audit gives the same bytes.
+    which tells how many there are. The same audit gives the same bytes. With --server it is your tenant's part.
     """
     screen = session.screen
     if out is None and not screen.is_text:
         raise UsageProblem("--json tells about an export to a file: add --out FILE")
     if out is None and sys.stdout.isatty():
         raise UsageProblem("An export is not for a terminal: --out FILE, or redirect it")
-    require_store(session.settings)
-    events = finish(_exported(session.settings, tenant, None if out is None else Path(out)))
+    to = None if out is None else Path(out)
+    if session.server is not None:
+        here_only(
+            None if tenant is None else session.server,
+            "--tenant",
+            "A server gives your own tenant's part: leave it out.",
+        )
+        tenant, events = export_there(session.server, to)
+    else:
+        require_store(session.settings)
+        events = finish(_exported(session.settings, tenant, to))
     if not events and tenant is not None:
         screen.warn(
             f"placet: no event of a tenant {shown(tenant)} is in this store; the export says so. Is the name right?"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
+from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
 from placet.cli.failing import UsageProblem, exit_of_outcome
 from placet.cli.project import agent, checked, finish, load_tools, open_project, policy_of, require_store
 from placet.cli.proposing import read_argument_text, read_proposals, text_of
@@ -63,10 +63,6 @@ _Idempotency = Annotated[
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what policy would; nothing runs or is recorded.")]
 _Stop = Annotated[bool, typer.Option("--stop-on-failure", help="With --file: after the first failure, run no more.")]
-_Drain = Annotated[
-    float,
-    typer.Option("--drain-seconds", metavar="SECONDS", help="How long what runs may take to end after SIGTERM."),
-]
 
 
 @app.command(epilog=epilog())
@@ -81,7 +77,7 @@ def call(
     idempotency_key: _Idempotency = None,
     dry_run: _DryRun = False,
     stop_on_failure: _Stop = False,
-    drain: _Drain = DRAIN_SECONDS,
+    drain: DrainSeconds = DRAIN_SECONDS,
 ) -> Exit:
     """Put one proposal (--tool), or a file of them (--file), through the gate.
 

@@ -18,6 +18,7 @@ from placet.model.admission import Admission
 from placet.model.principal import Principal
 from placet.model.rates import Rate
 from placet.model.retention import Retention
+from placet.model.serving import Listening
 from placet.rules.addresses import shown_word
 
 app = new_app("config")
@@ -76,6 +77,7 @@ def _settings(settings: Settings) -> tuple[_Setting, ...]:
         "people": {name: _principal(each) for name, each in settings.people.items()} or None,
         "retention": _ages(settings.retention),
         "sign_in": _doors(settings.admission),
+        "serve": _listening(settings.listening),
     }
     return tuple(
         _Setting(name=name, value=value, origin=settings.origins[name], told=_told(name, value, settings))
@@ -110,7 +112,19 @@ def _doors(admission: Admission) -> str:
     rates = f"{_rate(admission.rates.per_principal)} each, {_rate(admission.rates.per_tenant)} per tenant"
     shared = "" if admission.rates.shared_at is None else ", shared"
     issuers = ", ".join(each.issuer for each in admission.issuers)
-    return f"{rates}{shared}" + (f"; issuers: {issuers}" if issuers else "")
+    clients = ", ".join(f"{each.name} ({each.client_id})" for each in admission.clients)
+    told = f"; issuers: {issuers}" if issuers else ""
+    return f"{rates}{shared}{told}" + (f"; console through: {clients}" if clients else "")
+
+
+def _listening(said: Listening) -> str:
+    """Where it listens and what it is called. Files are named; what is in them is not looked at."""
+    parts = [f"{said.host}, port {said.port}"]
+    parts += [] if said.public_url is None else [f"as {said.public_url}"]
+    parts += [] if said.certificate is None else [f"TLS with {said.certificate.chain}"]
+    parts += [f"behind {', '.join(said.trusted_proxies)}"] if said.trusted_proxies else []
+    parts += [] if said.metrics_at is None else [f"metrics at {said.metrics_at.host}, port {said.metrics_at.port}"]
+    return "; ".join(parts)
 
 
 def _rate(rate: Rate) -> str:

@@ -57,6 +57,7 @@ def deployment(settings: Settings) -> Deployment:
         unread=unknown_variables(),
         announcements=settings.announcements,
         admission=settings.admission if settings.origins["sign_in"] is Origin.FILE else None,
+        listening=settings.listening if settings.origins["serve"] is Origin.FILE else None,
     )
 
 

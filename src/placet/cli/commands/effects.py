@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from placet.cli.failing import UsageProblem, scope_hint
-from placet.cli.project import checked, finish, is_text, load_tools, open_project, person, require_store
+from placet.cli.ledgers import SeenEffect, ledger_of
+from placet.cli.project import ask, checked, finish, load_tools, open_project, person, require_store
 from placet.cli.queue import show_broken, show_queue
+from placet.cli.remote import here_only, told_if_cut
 from placet.cli.screen import Column, instant_data, shown_key
-from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
+from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
 from placet.cli.table import COMMANDS, Exit
+from placet.engine.effect_views import EffectView
 from placet.engine.reconciler import RecoveryReport
 from placet.engine.settling import Truth
 from placet.errors import DecisionRefused, NotFound
 from placet.model.effect import Effect, EffectState
-from placet.model.identifiers import OperationKey
-from placet.model.principal import Principal, subjects_of
-from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
-
-if TYPE_CHECKING:
-    from placet.engine.gate import Gate
+from placet.model.principal import Principal
+from placet.rules.policy import RECONCILE_SCOPE
 
 app = new_app("effects")
 _verbs = COMMANDS["effects"].verbs
@@ -35,23 +34,13 @@ _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _MANY = 100_000
 _LONGEST_WAIT = timedelta(days=1)
 """A probe that is further away is none: its probes are used up."""
-_HOW_TO_FIND = "placet effects list prints the keys; give one as it stands there, in single quotes."
 _Key = Annotated[
     str, typer.Argument(metavar="KEY", help="The operation key, as `placet effects list` prints it, in single quotes.")
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """An effect, when it was looked at, and from when on "absent" can be believed."""
-
-    effect: Effect
-    now: datetime
-    quiet_end: datetime | None
-
-
 @app.command("list", help=_verbs["list"], epilog=epilog())
-@with_list_session
+@with_served_list_session
 def list_effects(
     session: Session,
     state: Annotated[
@@ -68,24 +57,27 @@ def list_effects(
     if sum((unknown, broken, bool(state))) > 1:
         raise UsageProblem("--state, --unknown and --broken are three different lists")
     states = _states(state)
-    by = _person(session)
-    if unknown:
-        return show_queue(session, by, limit)
-    if broken:
-        return show_broken(session, by, limit)
-    seen = finish(_listed(session, by, states, limit))
+    if unknown or broken:
+        here_only(
+            session.server,
+            "The queue of --unknown, and --broken,",
+            f"placet effects list --state unknown{session.there}",
+        )
+        show = show_queue if unknown else show_broken
+        return show(session, _person(session), limit)
+    seen = ask(ledger_of(session), lambda ledger: ledger.listed(states, limit))
     session.screen.listing(
         "effects",
         seen,
         as_data=_data,
         columns=[
-            Column(title="state", cell=lambda s: s.effect.state.value),
-            Column(title="tool", cell=lambda s: s.effect.tool),
-            Column(title="by", cell=lambda s: _who(s.effect)),
-            Column(title="attempts", cell=lambda s: str(s.effect.attempts)),
-            Column(title="changed at", cell=lambda s: session.screen.instant(s.effect.updated_at) or ""),
-            Column(title="reason", cell=lambda s: s.effect.reason or "-"),
-            Column(title="key", cell=lambda s: s.effect.operation_key, show=shown_key),
+            Column(title="state", cell=lambda s: s.view.state.value),
+            Column(title="tool", cell=lambda s: s.view.tool),
+            Column(title="by", cell=lambda s: _who(s.view)),
+            Column(title="attempts", cell=lambda s: str(s.view.attempts)),
+            Column(title="changed at", cell=lambda s: session.screen.instant(s.view.updated_at) or ""),
+            Column(title="reason", cell=lambda s: s.view.reason or "-"),
+            Column(title="key", cell=lambda s: s.view.operation_key, show=shown_key),
         ],
         item_schema="effect/1",
         nothing="There is no such effect that you may see.",
@@ -94,15 +86,16 @@ def list_effects(
 
 
 @app.command("show", help=_verbs["show"], epilog=epilog())
-@with_session
+@with_served_session
 def show_effect(session: Session, key: _Key) -> Exit:
-    by = _person(session)
-    _show(session, finish(_shown(session, by, key)))
+    with _next_step(session):
+        seen = ask(ledger_of(session), lambda ledger: ledger.show(key))
+    _show(session, seen)
     return Exit.OK
 
 
 @app.command("reconcile", help=_verbs["reconcile"], epilog=epilog())
-@with_session
+@with_served_session
 def reconcile(
     session: Session,
     key: Annotated[
@@ -125,7 +118,7 @@ def reconcile(
     """Learn what became of unknown effects, then settle them.
 
     Without KEY: one round of recovery over the whole store; every unknown effect that is due is probed. Ends with 7
-    while something stays unknown.
+    while something stays unknown. A server does that by itself; with --server it is about one KEY.
     """
     says = committed or absent
     if committed and absent:
@@ -137,6 +130,7 @@ def reconcile(
     if says and (looked_at is None or reason is None):
         raise UsageProblem("--committed and --absent need --looked-at now|ISO and --reason CODE")
     if key is None:
+        here_only(session.server, "A round of recovery", "A server's own worker does it. For one effect, name its KEY.")
         return _recover(session)
     if looked_at is None or reason is None:
         return _probe(session, key)
@@ -151,43 +145,6 @@ def reconcile(
 def _person(session: Session) -> Principal:
     require_store(session.settings)
     return person(session.settings)
-
-
-async def _listed(session: Session, by: Principal, states: tuple[EffectState, ...], limit: int) -> list[_Seen]:
-    async with open_project(session.settings, ()) as gate:
-        now = await gate.store.now()
-        found = await gate.reconciler.effects(by=by, states=states, limit=limit)
-        for broken in await gate.reconciler.broken_among(by=by, states=states, limit=limit):
-            session.screen.warn(f"A row cannot be read, somebody changed it by hand: {shown_key(broken.operation_key)}")
-            session.screen.warn("  next: placet effects list --broken finds all of them")
-        return [_seen(gate, effect, now) for effect in found]
-
-
-async def _shown(session: Session, by: Principal, key: str) -> _Seen:
-    async with open_project(session.settings, ()) as gate:
-        return _seen(gate, await _visible(gate, by, key), await gate.store.now())
-
-
-async def _visible(gate: Gate, by: Principal, key: str) -> Effect:
-    """One effect, under the rule of `Reconciler.effects`; what a person may not see does not exist.
-
-    Raises:
-        NotFound: there is none, or it is not this person's to see.
-    """
-    effect = await gate.store.effect(by.tenant, _as_key(key))
-    sees_all = READ_EFFECTS_SCOPE in by.scopes or RECONCILE_SCOPE in by.scopes
-    if effect is None or not (sees_all or by.subject in subjects_of(effect.subject)):
-        raise NotFound("There is no such effect in your tenant", hint=_HOW_TO_FIND)
-    return effect
-
-
-def _as_key(said: str) -> OperationKey:
-    """What was typed, if it can be a key at all; bytes that are no text are the key of nothing."""
-    return OperationKey(said if is_text(said) else "")
-
-
-def _seen(gate: Gate, effect: Effect, now: datetime) -> _Seen:
-    return _Seen(effect=effect, now=now, quiet_end=gate.reconciler.quiet_end(effect))
 
 
 def _states(said: Sequence[str] | None) -> tuple[EffectState, ...]:
@@ -238,52 +195,54 @@ async def _recovered(session: Session) -> tuple[RecoveryReport, tuple[Effect, ..
 
 
 def _probe(session: Session, key: str) -> Exit:
-    by = _person(session)
-    seen = finish(_probed(session, by, key))
+    place = ledger_of(session)
+    with _changing(session, key):
+        seen = ask(place, lambda ledger: ledger.probe(key))
     _show(session, seen)
-    return Exit.UNKNOWN if seen.effect.state is EffectState.UNKNOWN else Exit.OK
-
-
-async def _probed(session: Session, by: Principal, key: str) -> _Seen:
-    """Ask the probe of one unknown effect now, whether or not it is due; another state is only shown."""
-    async with open_project(session.settings, load_tools(session.settings)) as gate:
-        effect = await _visible(gate, by, key)
-        if effect.state is EffectState.UNKNOWN:
-            await gate.reconciler.probe(effect)
-        return _seen(gate, await _visible(gate, by, key), await gate.store.now())
+    return Exit.UNKNOWN if seen.view.state is EffectState.UNKNOWN else Exit.OK
 
 
 def _settle(session: Session, key: str, truth: Truth, looked: datetime | None, reason: str) -> Exit:
-    by = _person(session)
-    _show(session, finish(_settled(session, by, key, truth, looked, reason)))
+    place = ledger_of(session)
+    try:
+        with _changing(session, key):
+            seen = ask(place, lambda ledger: ledger.settle(key, truth, looked_at=looked, reason=reason))
+    except DecisionRefused as error:
+        if error.code == "too_early_for_absent":
+            error.hint = _quiet_hint(session, ask(place, lambda ledger: ledger.show(key)))
+        raise
+    _show(session, seen)
     return Exit.OK
 
 
-async def _settled(
-    session: Session, by: Principal, key: str, truth: Truth, looked: datetime | None, reason: str
-) -> _Seen:
-    async with open_project(session.settings, ()) as gate:
-        looked_at = looked if looked is not None else await gate.store.now()
-        try:
-            effect = await gate.reconciler.settle_by_person(
-                _as_key(key), truth, by=by, looked_at=looked_at, reason=reason
-            )
-        except DecisionRefused as error:
-            if error.code == "too_early_for_absent":
-                error.hint = _quiet_hint(session, _seen(gate, await _visible(gate, by, key), await gate.store.now()))
-            elif error.code == "scope_missing":
-                error.hint = scope_hint(RECONCILE_SCOPE)
-            raise
-        except NotFound as error:
-            error.hint = _HOW_TO_FIND
-            raise
-        return _seen(gate, effect, await gate.store.now())
+@contextmanager
+def _next_step(session: Session) -> Iterator[None]:
+    """What goes wrong in here is told with a next step."""
+    try:
+        yield
+    except NotFound as error:
+        error.hint = (
+            f"placet effects list{session.there} prints the keys; give one as it stands there, in single quotes."
+        )
+        raise
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(RECONCILE_SCOPE)
+        raise
 
 
-def _quiet_hint(session: Session, seen: _Seen) -> str:
-    if seen.quiet_end is None:
+@contextmanager
+def _changing(session: Session, key: str) -> Iterator[None]:
+    """The same around what settles, which may have been done though nobody heard of it."""
+    look = f"placet effects show {quote(shown_key(key))}{session.there}"
+    with _next_step(session), told_if_cut(session.screen, session.server, look):
+        yield
+
+
+def _quiet_hint(session: Session, seen: SeenEffect) -> str:
+    if seen.view.quiet_end is None:
         return "Its attempt may still be going on: end the process that made it, then look again."
-    return f"Look again after {session.screen.instant(seen.quiet_end)}."
+    return f"Look again after {session.screen.instant(seen.view.quiet_end)}."
 
 
 def _looked(said: str) -> datetime | None:
@@ -306,13 +265,14 @@ def _is_code(value: str) -> bool:
 # ---------------------------------------------------------------- showing
 
 
-def _who(effect: Effect) -> str:
+def _who(view: EffectView) -> str:
     """Who acted, then for whom, and for whom that one did."""
-    return " for ".join(subjects_of(effect.subject))
+    pair = (view.subject,) if view.on_behalf_of is None else (view.subject, view.on_behalf_of)
+    return " for ".join(view.requested_by or pair)  # an older server tells only the two ends
 
 
-def _show(session: Session, seen: _Seen) -> None:
-    screen, effect = session.screen, seen.effect
+def _show(session: Session, seen: SeenEffect) -> None:
+    screen, effect = session.screen, seen.view
     if not screen.is_text:
         screen.document("effect/1", _data(seen))
         return
@@ -334,34 +294,35 @@ def _show(session: Session, seen: _Seen) -> None:
             ("created at", screen.instant(effect.created_at)),
             ("changed at", screen.instant(effect.updated_at)),
             ("held until", screen.instant(effect.lease_until) if effect.state is EffectState.DISPATCHED else None),
-            ("quiet after", screen.instant(seen.quiet_end) if effect.state is EffectState.UNKNOWN else None),
+            ("quiet after", screen.instant(effect.quiet_end)),
         ]
     )
     for line in _next_steps(session, seen):
         screen.talk(line)
 
 
-def _next_steps(session: Session, seen: _Seen) -> Iterator[str]:
-    effect, key = seen.effect, quote(shown_key(seen.effect.operation_key))
+def _next_steps(session: Session, seen: SeenEffect) -> Iterator[str]:
+    effect, key = seen.view, quote(shown_key(seen.view.operation_key))
     match effect.state:
         case EffectState.UNKNOWN:
             if effect.probe_after is not None and effect.probe_after - seen.now <= _LONGEST_WAIT:
                 yield f"To ask its probe, after {session.screen.instant(effect.probe_after)}:"
-                yield f"  placet effects reconcile {key}"
+                yield f"  placet effects reconcile {key}{session.there}"
             yield "If you looked yourself:"
-            yield f"  placet effects reconcile {key} --committed|--absent --looked-at now --reason CODE"
+            yield f"  placet effects reconcile {key} --committed|--absent --looked-at now --reason CODE{session.there}"
         case EffectState.DISPATCHED if effect.lease_until <= seen.now:
             yield "Its lease is over, and nobody said how it ended: the process that ran it is gone, or stands still."
-            yield "Recover it, which makes it unknown and asks its probe: placet effects reconcile"
+            if session.server is None:
+                yield "Recover it, which makes it unknown and asks its probe: placet effects reconcile"
         case EffectState.DISPATCHED:
             yield f"It is being done. Look again after {session.screen.instant(effect.lease_until)}."
         case _:
             pass
 
 
-def _data(seen: _Seen) -> dict[str, Any]:
+def _data(seen: SeenEffect) -> dict[str, Any]:
     """Without arguments, results and digests of them."""
-    effect = seen.effect
+    effect = seen.view
     return {
         "operation_key": effect.operation_key,
         "state": effect.state.value,
@@ -369,8 +330,8 @@ def _data(seen: _Seen) -> dict[str, Any]:
         "tenant": effect.tenant,
         "tool": effect.tool,
         "tool_version": effect.tool_version,
-        "subject": subjects_of(effect.subject)[0],
-        "on_behalf_of": subjects_of(effect.subject)[-1] if len(subjects_of(effect.subject)) > 1 else None,
+        "subject": effect.subject,
+        "on_behalf_of": effect.on_behalf_of,
         "run_id": effect.run_id,
         "call_id": effect.call_id,
         "decision": effect.decision,
@@ -385,5 +346,5 @@ def _data(seen: _Seen) -> dict[str, Any]:
         "lease_until": instant_data(effect.lease_until),
         "send_by": instant_data(effect.send_by),
         "probe_after": instant_data(effect.probe_after),
-        "quiet_end": instant_data(seen.quiet_end) if effect.state is EffectState.UNKNOWN else None,
+        "quiet_end": instant_data(effect.quiet_end),
     }

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from placet.bootstrap.announcing import open_announcer
+from placet.bootstrap.announcing import PublicKey, open_announcer, public_keys
 from placet.cli.failing import ConfigProblem, UsageProblem
-from placet.cli.project import finish, require_store
+from placet.cli.project import finish, require_store, user_name
 from placet.cli.screen import Column, instant_data, shown
 from placet.cli.session import Session, epilog, new_app, with_list_session, with_session
 from placet.cli.table import COMMANDS, Exit
@@ -26,8 +26,8 @@ from placet.ports.store import Store
 
 app = new_app("notifications")
 _verbs = COMMANDS["notifications"].verbs
-_MOST_RETRIED = 10_000
 
+_NAMED = "A destination that was announced to, also one that placet.toml names no more."
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A destination of placet.toml.")]
 
 
@@ -101,11 +101,22 @@ def retry(
 ) -> Exit:
     _destination(session, name)
     place = None if delivery is None else _place(delivery)
-    count = finish(_retried(session, name, place))
+    count = finish(_retried(session, name, place, user_name()))
     if session.screen.is_text:
         session.screen.line(f"{count} will be sent again to {shown(name)}")
     else:
         session.screen.document("deliveries-retried/1", {"destination": name, "count": count})
+    return Exit.OK
+
+
+@app.command("close", help=_verbs["close"], epilog=epilog())
+@with_session
+def close(session: Session, name: Annotated[str, typer.Argument(metavar="NAME", help=_NAMED)]) -> Exit:
+    is_new = finish(_closed(session, name, user_name()))
+    if session.screen.is_text:
+        session.screen.line(f"{'closed' if is_new else 'closed already'}  {shown(name)}")
+    else:
+        session.screen.document("destination-closed/1", {"destination": name, "is_new": is_new})
     return Exit.OK
 
 
@@ -123,6 +134,25 @@ def test(session: Session, name: _Name) -> Exit:
             "notification-test/1", {"destination": name, "kind": kind, "is_delivered": has_arrived, "code": code}
         )
     return Exit.OK if has_arrived else Exit.FAILED
+
+
+@app.command("keys", help=_verbs["keys"], epilog=epilog())
+@with_session
+def show_keys(session: Session, name: _Name) -> Exit:
+    found = public_keys(_destination(session, name))
+    session.screen.listing(
+        "keys",
+        found,
+        as_data=lambda each: {"secret": _place_of(each), "public_key": each.key},
+        columns=[Column(title="secret", cell=_place_of), Column(title="public key", cell=lambda each: each.key)],
+        item_schema="notification-key/1",
+        nothing="It signs with secrets that the receiver has, too: no whsk_ is among them.",
+    )
+    return Exit.OK
+
+
+def _place_of(found: PublicKey) -> str:
+    return f"{found.where.place.value}:{found.where.name}"
 
 
 def _code(sent: Sent) -> str:
@@ -197,9 +227,14 @@ async def _dead(session: Session, limit: int) -> tuple[Delivery, ...]:
         return await store.deliveries(destination=None, states=(DeliveryState.DEAD,), limit=limit)
 
 
-async def _retried(session: Session, name: str, place: Place | None) -> int:
-    async with _opened(session) as (_, store):
-        return await store.retry_deliveries(name, place, limit=_MOST_RETRIED)
+async def _retried(session: Session, name: str, place: Place | None, by: str) -> int:
+    async with _opened(session) as (announcer, _):
+        return await announcer.retry(name, place, by=by)
+
+
+async def _closed(session: Session, name: str, by: str) -> bool:
+    async with _opened(session) as (announcer, _):
+        return await announcer.close(name, by=by)
 
 
 async def _tested(session: Session, name: str) -> Sent:

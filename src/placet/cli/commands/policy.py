@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placet.cli.ages import age_text
 from placet.cli.failing import ConfigProblem
-from placet.cli.project import ListedPeople, agent, checked, finish, load_tools, policy_of, tools_if_loadable
+from placet.cli.people import ListedPeople
+from placet.cli.project import agent, checked, finish, load_tools, policy_of, tools_if_loadable
 from placet.cli.proposing import read_argument_text
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.table import COMMANDS, Exit
-from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
+from placet.model.decision import Allow, Ask, Decision, Deny, GrantTerms, Requirement
 from placet.model.outcome import Invalid, Outcome
 from placet.model.principal import is_identity
+from placet.rules.grants import most_granted
 
 if TYPE_CHECKING:
     from placet.rules.policy_files import Mistake
@@ -51,7 +52,8 @@ def check(
         screen.talk(f"{len(looked.mistakes)} to mend. Nothing is decided by a file that is wrong.")
         return Exit.USAGE
     if screen.is_text:
-        screen.line(f"sound: {len(looked.rules)} rules")
+        count = len(looked.rules)
+        screen.line(f"sound: {count} {'rule' if count == 1 else 'rules'}")
     return Exit.OK
 
 
@@ -110,30 +112,42 @@ def explain(
 
     checked(run, "--run is text of 1 to 128 characters", is_identity)
     proposal = {"call_id": "explained", "tool": tool, "arguments": read_argument_text(args)}
-    answer, who_may = finish(_explained(session, proposal, run))
+    explained = finish(_explained(session, proposal, run))
     if session.screen.is_text:
-        _tell(session.screen, answer, who_may)
+        _tell(session.screen, explained)
     else:
-        session.screen.document("policy-explanation/1", _data(answer, who_may, tool))
-    code = exit_of_answer(answer)
+        session.screen.document("policy-explanation/1", _data(explained, tool))
+    code = exit_of_answer(explained.answer)
     return Exit.FAILED if code is None else code
 
 
-async def _explained(session: Session, proposal: object, run: str) -> tuple[Decision | Outcome, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Explained:
+    """What policy answers, who may approve it, and the most that a standing grant in an approval's place may be."""
+
+    answer: Decision | Outcome
+    who_may: tuple[str, ...]
+    most: GrantTerms | None
+
+
+async def _explained(session: Session, proposal: dict[str, Any], run: str) -> _Explained:
     """Policy looks at no store, so none is opened, made or written."""
     from placet.bootstrap.addresses import MEMORY
     from placet.bootstrap.opening import Recovery, open_gate
 
     settings = session.settings
     by, tools, policy = agent(settings), load_tools(settings), policy_of(settings)
-    people = ListedPeople(settings.people.values())
+    people = ListedPeople(settings)
     async with open_gate(tools=tools, store=MEMORY, recovery=Recovery.MANUAL, policy=policy, people=people) as gate:
         answer = await gate.explain(proposal, principal=by, run=run)
-        return answer, await gate.who_may_approve(proposal, principal=by, run=run)
+        who_may = await gate.who_may_approve(proposal, principal=by, run=run)
+    contract = next((tool.contract for tool in tools if tool.contract.name == proposal["tool"]), None)
+    most = None if contract is None or not isinstance(answer, Ask) else most_granted(answer, contract)
+    return _Explained(answer=answer, who_may=who_may, most=most)
 
 
-def _tell(screen: Screen, answer: Decision | Outcome, who_may: tuple[str, ...]) -> None:
-    data = _data(answer, who_may, "")
+def _tell(screen: Screen, explained: _Explained) -> None:
+    data, answer, who_may = _data(explained, ""), explained.answer, explained.who_may
     screen.fields(
         [
             ("decision", data["decision"]),
@@ -143,6 +157,11 @@ def _tell(screen: Screen, answer: Decision | Outcome, who_may: tuple[str, ...]) 
             ("needs", _needs(answer.requirement) if isinstance(answer, Ask) else None),
             ("decide within", _span(data["decide_within_seconds"])),
             ("usable for", _span(data["usable_for_seconds"])),
+            ("reminds after", ", ".join(_span(each) or "" for each in data["remind_after_seconds"]) or None),
+            ("escalated after", _span(data["escalate_after_seconds"])),
+            ("escalated to", ", ".join(data["escalate_to"]) or None),
+            ("they may decide then", "yes" if data["escalation_widens"] else None),
+            ("standing grants", _granted(data["grants"])),
             ("needs a reason", ", ".join(data["needs_reason"]) or None),
             ("may approve", (", ".join(who_may) or "nobody listed") if isinstance(answer, Ask) else None),
         ]
@@ -154,13 +173,24 @@ def _needs(requirement: Requirement) -> str:
     return requirement.kind.value + (f" of {terms.votes}" if terms is not None and terms.votes > 1 else "")
 
 
+def _granted(most: dict[str, Any] | None) -> str | None:
+    """The most that one may be, in words; None where nobody may give one."""
+    if most is None:
+        return None
+    return f"may be given, each for at most {most['max_uses']} uses and {_span(most['max_seconds'])}"
+
+
 def _span(seconds: float | None) -> str | None:
-    return None if seconds is None else age_text(seconds)
+    from placet.rules.policy_files import span_text
+
+    return None if seconds is None else span_text(seconds)
 
 
-def _data(answer: Decision | Outcome, who_may: tuple[str, ...], tool: str) -> dict[str, Any]:
+def _data(explained: _Explained, tool: str) -> dict[str, Any]:
+    answer, most = explained.answer, explained.most
     requirement = answer.requirement if isinstance(answer, Ask) else None
     terms = requirement.terms if requirement is not None else None
+    reminders = requirement.reminders if requirement is not None else None
     wanted = [] if terms is None else [("approve", terms.reason_to_approve), ("deny", terms.reason_to_deny)]
     return {
         "tool": tool,
@@ -172,8 +202,13 @@ def _data(answer: Decision | Outcome, who_may: tuple[str, ...], tool: str) -> di
         "votes": (terms.votes if terms is not None else 1) if requirement is not None else None,
         "decide_within_seconds": requirement.decide_within_seconds if requirement is not None else None,
         "usable_for_seconds": requirement.lifetime_seconds if requirement is not None else None,
+        "remind_after_seconds": [] if reminders is None else list(reminders.remind_after_seconds),
+        "escalate_after_seconds": None if reminders is None else reminders.escalate_after_seconds,
+        "escalate_to": [] if reminders is None else list(reminders.escalate_to),
+        "escalation_widens": reminders is not None and reminders.widens,
         "needs_reason": [name for name, is_wanted in wanted if is_wanted],
-        "may_approve": list(who_may) if requirement is not None else None,
+        "grants": None if most is None else {"max_uses": most.max_uses, "max_seconds": most.max_seconds},
+        "may_approve": list(explained.who_may) if requirement is not None else None,
     }
 
 

@@ -49,8 +49,8 @@ def purge(
     """Forget what finished long ago, of every tenant; without --yes only count it.
 
     Of operations the arguments, the result and the external reference go; key, fingerprint and digests stay, so that
-    none is ever run again. Idle runs, closed approvals and voided tokens go whole. An audit that was cut begins with a
-    signed tombstone. Nothing that is held goes: placet holds list. Needs the scope ops.purge.
+    none is ever run again. Idle runs, closed approvals, voided tokens and ended API keys go whole. An audit that was
+    cut begins with a signed tombstone. Nothing that is held goes: placet holds list. Needs the scope ops.purge.
     """
     require_store(session.settings)
     by = person(session.settings)

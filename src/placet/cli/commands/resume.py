@@ -6,27 +6,17 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.commands.stop import (
-    ALL_TENANTS_HELP,
-    SCOPE_HELP,
-    operator,
-    read_scope,
-    scope_data,
-    scope_text,
-    with_hint,
-)
-from placet.cli.project import finish, open_project
-from placet.cli.session import Session, epilog, new_app, with_session
+from placet.cli.commands.stop import ALL_TENANTS_HELP, SCOPE_HELP, changing, read_scope, scope_data, scope_text
+from placet.cli.project import ask
+from placet.cli.session import Session, epilog, new_app, with_served_session
+from placet.cli.switches import operator, switch_of
 from placet.cli.table import Exit
-from placet.errors import DecisionRefused
-from placet.model.principal import Principal
-from placet.model.stopping import StopScope
 
 app = new_app("resume")
 
 
 @app.command(epilog=epilog())
-@with_session
+@with_served_session
 def resume(
     session: Session,
     scope: Annotated[str, typer.Argument(metavar="SCOPE", help=SCOPE_HELP)],
@@ -38,19 +28,10 @@ def resume(
     """
     by = operator(session)
     wanted = read_scope(scope, by, all_tenants=all_tenants)
-    finish(_resumed(session, wanted, by))
+    with changing(session, wanted, by):
+        ask(switch_of(session, by), lambda switch: switch.resume(wanted))
     if session.screen.is_text:
-        session.screen.line(f"resumed  {scope_text(wanted, tenant=by.tenant)}")
+        session.screen.line(f"resumed  {scope_text(wanted.scope, tenant=by.tenant)}")
     else:
-        session.screen.document("resume/1", {"scope": scope_data(wanted)})
+        session.screen.document("resume/1", {"scope": scope_data(wanted.scope)})
     return Exit.OK
-
-
-async def _resumed(session: Session, scope: StopScope, by: Principal) -> None:
-    async with open_project(session.settings, ()) as gate:
-        try:
-            await gate.switch.resume(scope, by=by)
-            return
-        except DecisionRefused as error:
-            refusal = with_hint(error, scope, by)
-        raise refusal

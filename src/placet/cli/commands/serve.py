@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import sys
 from collections.abc import Collection
 from contextlib import AsyncExitStack, redirect_stdout
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from placet.bootstrap.extras import how_to_install
 from placet.bootstrap.surroundings import configure_logging
 from placet.cli.commands.doctor import deployment
-from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
+from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
 from placet.cli.failing import UsageProblem
 from placet.cli.project import finish, load_tools, person, project_opening, require_store
 from placet.cli.screen import Screen, shown
@@ -23,26 +26,33 @@ from placet.cli.table import Exit
 from placet.errors import ConfigurationError
 from placet.model.exact import is_seconds
 from placet.model.principal import Principal
+from placet.model.serving import DEFAULT_HOST, DEFAULT_PORT, Listening
 from placet.rules.contracts import Tool
+from placet.rules.serving import CONSOLE_ROOT, is_this_machine, networks_of
 
 if TYPE_CHECKING:
     from placet.proof.doctor import Report
+    from placet.serve.front import Site
+    from placet.serve.serving import Serving
 
 app = new_app("serve")
 _log = logging.getLogger("placet.serve")
 _NEEDED = ("fastapi", "jinja2", "limits", "uvicorn")
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-DEFAULT_PORT = 8420
 
 
 @app.command(epilog=epilog())
 @with_session
 def serve(
     session: Session,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help=f"Where to listen: {DEFAULT_HOST} if absent.")
+    ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65_535, help="The port; 0 lets the system choose.")
-    ] = DEFAULT_PORT,
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=0, max=65_535, help=f"The port: {DEFAULT_PORT} if absent; 0: the system chooses."
+        ),
+    ] = None,
     dev: Annotated[
         bool,
         typer.Option(
@@ -52,36 +62,69 @@ def serve(
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", help="How long to pause between rounds of the worker.")
     ] = 10.0,
-    drain: Annotated[
-        float,
-        typer.Option("--drain-seconds", metavar="SECONDS", help="How long what runs may take to end after SIGTERM."),
-    ] = DRAIN_SECONDS,
+    drain: DrainSeconds = DRAIN_SECONDS,
 ) -> Exit:
     """Serve the HTTP API and the console, and do what `placet worker` does beside it, until SIGTERM.
 
     Looks at the deployment first, as `placet doctor` does, and does not start where that finds a fault. Writes one line
-    with its address to standard output, and JSON lines to standard error. It speaks plain HTTP: put whatever ends TLS
-    in front of it. Agents sign in with the keys of `placet api-keys`. Ends with 0, or with 1 if calls had to be left.
+    with its address to standard output, and JSON lines to standard error. It speaks plain HTTP, for whatever ends TLS
+    in front of it, unless [serve] in placet.toml names a certificate; --dev goes by nothing of [serve]. Agents sign in
+    with the keys of `placet api-keys`, people through the issuers of [sign_in]. Ends with 0, or with 1 if calls had to
+    be left.
     """
     if not is_seconds(interval):
         raise UsageProblem("--interval is a finite number above zero")
     limit = drain_seconds(drain)
-    if dev and host not in _LOOPBACK:
+    listening = _listening(session.settings.listening, host, port, dev=dev)
+    if dev and not is_this_machine(listening.host):
         raise UsageProblem("--dev is for this machine alone", hint="Leave --host out, or --dev.")
     _require_libraries()
     require_store(session.settings)
     developer = person(session.settings) if dev else None
     tools = load_tools(session.settings)
-    _require_safe(session)
+    _require_safe(session, dev=dev)
     configure_logging(sys.stderr)
     configure_logging(sys.stderr, logging.WARNING, logger=logging.getLogger("uvicorn"))
-    from placet.serve.http_server import listening_socket
-
-    at = listening_socket(host, port)
-    if host not in _LOOPBACK:
-        _log.warning("plain HTTP beyond this machine: put TLS in front of it")
-    finish(_served(session, tools, at, interval, limit, developer))
+    finish(_served(session, tools, _opened(listening), interval, limit, developer))
     return Exit.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outside:
+    """What the world meets: sockets that listen, and what is shown and believed there."""
+
+    at: socket.socket
+    numbers_at: socket.socket | None
+    tls: ssl.SSLContext | None
+    site: Site
+
+
+def _listening(said: Listening, host: str | None, port: int | None, *, dev: bool) -> Listening:
+    """Flags over the file; a server for development goes by none of the file."""
+    usual = Listening() if dev else said
+    return replace(usual, host=usual.host if host is None else host, port=usual.port if port is None else port)
+
+
+def _opened(listening: Listening) -> _Outside:
+    """Raises:
+    ConfigurationError: an address cannot be had, or the certificate cannot be used.
+    """
+    from placet.serve.front import Site
+    from placet.serve.http_server import listening_socket
+    from placet.serve.tls import tls_of
+
+    tls = None if listening.certificate is None else tls_of(listening.certificate)
+    numbers = listening.metrics_at
+    if tls is None and not is_this_machine(listening.host) and not listening.trusted_proxies:
+        _log.warning("plain HTTP beyond this machine: put TLS in front of it")
+    if numbers is not None and not is_this_machine(numbers.host):
+        _log.warning("metrics beyond this machine: whoever can reach them reads them")
+    return _Outside(
+        at=listening_socket(listening.host, listening.port),
+        numbers_at=None if numbers is None else listening_socket(numbers.host, numbers.port),
+        tls=tls,
+        site=Site(public_url=listening.public_url, proxies=networks_of(listening.trusted_proxies)),
+    )
 
 
 def _require_libraries() -> None:
@@ -91,17 +134,20 @@ def _require_libraries() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError(
-            f"placet serve needs {', '.join(missing)}, which is not installed.", hint='pip install "placet[server]"'
+            f"placet serve needs {', '.join(missing)}, which is not installed.", hint=how_to_install("server")
         )
 
 
-def _require_safe(session: Session) -> None:
+def _require_safe(session: Session, *, dev: bool) -> None:
     """Raises:
     ConfigurationError: the deployment has a fault; each was told on standard error.
     """
     from placet.proof.doctor import diagnose
 
-    report = finish(diagnose(deployment(session.settings)))
+    what = deployment(session.settings)
+    if dev and what.admission is not None:  # which has no way through an issuer, and needs no secret of one
+        what = replace(what, admission=replace(what.admission, clients=()))
+    report = finish(diagnose(replace(what, listening=None) if dev else what))
     if report.red:
         _tell_red(session.screen, report)
         names = ", ".join(each.id for each in report.red)
@@ -120,7 +166,7 @@ def _tell_red(screen: Screen, report: Report) -> None:
 async def _served(
     session: Session,
     tools: Collection[Tool],
-    at: socket.socket,
+    outside: _Outside,
     interval: float,
     limit: float,
     developer: Principal | None,
@@ -139,21 +185,32 @@ async def _served(
         async with opening as gate, AsyncExitStack() as opened:
             admitting = doors_of(opening, settings.admission)
             opened.push_async_callback(admitting.close)
-            console = Console(gate, sessions=admitting.sessions, clock=system_clock(), is_dev=developer is not None)
+            console = Console(
+                gate,
+                sessions=admitting.sessions,
+                clock=system_clock(),
+                root=CONSOLE_ROOT,
+                is_dev=developer is not None,
+                issuers=admitting.issuers,
+                public_url=outside.site.public_url,
+            )
             doors = Doors(
                 sign_in=admitting.sign_in,
                 rate_limiter=admitting.rate_limiter,
                 metrics=registry,
                 console=console,
                 announcer=announcer_of(opening, settings.announcements),
+                site=outside.site,
+                tls=outside.tls,
+                numbers_at=outside.numbers_at,
             )
-            async with serving(gate, doors, at, round_seconds=interval) as process:
+            async with serving(gate, doors, outside.at, round_seconds=interval) as process:
 
                 async def end() -> bool:
                     return await process.end(limit)
 
                 with draining(end, when_left=lambda: _log.warning("calls left unfinished"), code=Exit.FAILED):
-                    _tell_address(session.screen, process.url)
+                    _tell_address(session.screen, process, outside.site.public_url)
                     if developer is not None:
                         link = await admitting.sessions.link(developer)
                         _tell_link(session.screen, f"{process.url}{console.root}/sign-in#{link}")
@@ -161,12 +218,14 @@ async def _served(
     _log.info("ended")
 
 
-def _tell_address(screen: Screen, url: str) -> None:
+def _tell_address(screen: Screen, process: Serving, public_url: str | None) -> None:
     if screen.is_text:
-        screen.line(url)
+        screen.line(process.url if public_url is None else f"{public_url} (here: {process.url})")
     else:
-        screen.document("serving/1", {"url": url})
+        screen.document("serving/1", {"url": process.url, "metrics_url": process.numbers_url})
     screen.flush()
+    if process.numbers_url is not None:
+        _log.info("metrics of their own", extra={"url": process.numbers_url})
 
 
 def _tell_link(screen: Screen, link: str) -> None:

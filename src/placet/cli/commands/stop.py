@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from placet.cli.failing import UsageProblem, scope_hint
-from placet.cli.naming import names_of_tools
-from placet.cli.project import checked, finish, is_text, open_project, person, require_store
+from placet.cli.project import ask, checked, is_text
+from placet.cli.remote import told_if_cut
 from placet.cli.screen import Column, instant_data, shown, time_left
-from placet.cli.session import Session, epilog, new_app, with_list_session
+from placet.cli.session import Session, epilog, new_app, with_served_list_session
+from placet.cli.switches import Switch, Wanted, known_tools, operator, switch_of
 from placet.cli.table import Exit
 from placet.engine.switch import MAX_REASON_CHARACTERS, RunningEffect, StopReport, StopView
-from placet.errors import DecisionRefused, MisuseError, StoreError
+from placet.errors import DecisionRefused, MisuseError, PlacetError
 from placet.model.principal import Principal
 from placet.model.stopping import StopKind, StopScope
 from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE, scope_of_words
-
-if TYPE_CHECKING:
-    from placet.engine.gate import Gate
 
 app = new_app("stop")
 
@@ -31,7 +30,7 @@ _LINES_SHOWN = 20
 
 
 @app.command(epilog=epilog())
-@with_list_session
+@with_served_list_session
 def stop(
     session: Session,
     scope: Annotated[str | None, typer.Argument(metavar="SCOPE", help=SCOPE_HELP)] = None,
@@ -61,9 +60,11 @@ def stop(
     checked(reason, f"--reason is text of at most {MAX_REASON_CHARACTERS} characters", _is_reason)
     by = operator(session)
     wanted = read_scope(scope, by, all_tenants=all_tenants)
-    if wanted.kind is StopKind.TOOL:
-        _meant(session, str(wanted.name)) if unknown_tool else _look_up(session, str(wanted.name))
-    report, before = finish(_stopped(session, wanted, by, reason))
+    if wanted.scope.kind is StopKind.TOOL:
+        name = str(wanted.scope.name)
+        _meant(session, name) if unknown_tool else _look_up(session, name, by)
+    with changing(session, wanted, by):
+        report, before = ask(switch_of(session, by), lambda switch: _stopped(switch, wanted, reason))
     _show(session, report, before, by)
     return Exit.OK
 
@@ -71,12 +72,7 @@ def stop(
 # ---------------------------------------------------------------- shared with resume
 
 
-def operator(session: Session) -> Principal:
-    require_store(session.settings)
-    return person(session.settings)
-
-
-def read_scope(words: str, by: Principal, *, all_tenants: bool) -> StopScope:
+def read_scope(words: str, by: Principal, *, all_tenants: bool) -> Wanted:
     """What the words mean.
 
     Raises:
@@ -88,19 +84,25 @@ def read_scope(words: str, by: Principal, *, all_tenants: bool) -> StopScope:
         problem = UsageProblem(str(error))
     else:
         if not all_tenants:
-            return scope
+            return Wanted(scope=scope, words=words, all_tenants=False)
         if scope.kind is StopKind.TOOL:
-            return StopScope.of_tool(str(scope.name))
+            return Wanted(scope=StopScope.of_tool(str(scope.name)), words=words, all_tenants=True)
         problem = UsageProblem("--all-tenants goes with tool:NAME")
     raise problem
 
 
-def with_hint(error: DecisionRefused, scope: StopScope, by: Principal) -> DecisionRefused:
-    if error.code == "scope_missing":
-        error.hint = scope_hint(STOP_SCOPE if scope.tenant == by.tenant else STOP_ALL_SCOPE)
-    elif error.code == "stopped_with_more_leave":
-        error.hint = scope_hint(STOP_ALL_SCOPE)
-    return error
+@contextmanager
+def changing(session: Session, wanted: Wanted, by: Principal) -> Iterator[None]:
+    """What goes wrong in here is told with a next step; so is what may have been done though nobody heard of it."""
+    try:
+        with told_if_cut(session.screen, session.server, f"placet stop --list{session.there}"):
+            yield
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(STOP_SCOPE if wanted.scope.tenant == by.tenant else STOP_ALL_SCOPE)
+        elif error.code == "stopped_with_more_leave":
+            error.hint = scope_hint(STOP_ALL_SCOPE)
+        raise
 
 
 def scope_text(scope: StopScope, *, tenant: str | None = None) -> str:
@@ -132,7 +134,7 @@ def _meant(session: Session, name: str) -> None:
     session.screen.warn(f"placet: the tools are not looked at; what is stopped is the very name {name!r}")
 
 
-def _look_up(session: Session, name: str) -> None:
+def _look_up(session: Session, name: str, by: Principal) -> None:
     """Whether a tool has the name: a stop of a name that was mistyped halts nothing, and would be believed to.
 
     Where the tools cannot be looked at soon the stop goes on: whoever halts something must not first mend a module.
@@ -140,41 +142,33 @@ def _look_up(session: Session, name: str) -> None:
     Raises:
         UsageProblem: no tool of the project has it; nothing was stopped.
     """
-    known = names_of_tools(session.settings)
+    known = known_tools(session, by)
     if known is None:
         session.screen.warn(f"placet: the tools cannot be looked at, so whether there is a tool {name!r} is not known")
         return
     if name in known:
         return
     near = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    of, other = (
+        ("of this project", "For a tool of another service in the same store")
+        if session.server is None
+        else ("that you may see there", "For one that you may not see, or of another service")
+    )
     raise UsageProblem(
-        f"No tool of this project is named {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""),
-        hint="placet tools list names them. For a tool of another service in the same store: --unknown-tool",
+        f"No tool {of} is named {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""),
+        hint=f"placet tools list{session.there} names them. {other}: --unknown-tool",
     )
 
 
-async def _stopped(
-    session: Session, scope: StopScope, by: Principal, reason: str
-) -> tuple[StopReport, StopView | None]:
+async def _stopped(switch: Switch, wanted: Wanted, reason: str) -> tuple[StopReport, StopView | None]:
     """What it left running; and the stop that was there already, if this one did not put its words in its place."""
-    async with open_project(session.settings, ()) as gate:
-        try:
-            report = await gate.switch.stop(scope, by=by, reason=reason)
-        except DecisionRefused as error:
-            refusal = with_hint(error, scope, by)
-        else:
-            return report, await _another(gate, scope, by, reason)
-        raise refusal
-
-
-async def _another(gate: Gate, scope: StopScope, by: Principal, reason: str) -> StopView | None:
-    """Looked at afterwards: nothing goes before a stop."""
+    report = await switch.stop(wanted, reason)
     try:
-        found = [view for view in await gate.switch.stops(by=by) if view.scope == scope]
-    except StoreError:  # it is stopped, and whoever stops has to hear that
-        return None
-    kept = [view for view in found if reason and view.reason != reason]
-    return kept[0] if kept else None
+        views = await switch.stops()  # looked at afterwards: nothing goes before a stop
+    except PlacetError:  # it is stopped, and whoever stops has to hear that
+        return report, None
+    kept = [view for view in views if view.scope == report.scope and reason and view.reason != reason]
+    return report, kept[0] if kept else None
 
 
 def _show(session: Session, report: StopReport, before: StopView | None, by: Principal) -> None:
@@ -194,7 +188,7 @@ def _show(session: Session, report: StopReport, before: StopView | None, by: Pri
     screen.line(f"stopped  {said}")
     screen.line(f"still running  {report.running_count}")
     _show_running(session, report.running)
-    screen.talk(f"Nothing of it is dispatched any more. To lift it: placet resume {said}")
+    screen.talk(f"Nothing of it is dispatched any more. To lift it: placet resume {said}{session.there}")
 
 
 def _show_running(session: Session, running: Sequence[RunningEffect]) -> None:
@@ -203,7 +197,7 @@ def _show_running(session: Session, running: Sequence[RunningEffect]) -> None:
         age = time_left(each.age_seconds)
         screen.line(f"  {shown(each.tool)}  run {shown(each.run_id)}  tenant {shown(each.tenant)}  for {age}")
     if len(running) > _LINES_SHOWN:
-        screen.talk(f"  and {len(running) - _LINES_SHOWN} more: placet effects list --state dispatched")
+        screen.talk(f"  and {len(running) - _LINES_SHOWN} more: placet effects list --state dispatched{session.there}")
 
 
 def _running_data(each: RunningEffect) -> dict[str, Any]:
@@ -212,7 +206,7 @@ def _running_data(each: RunningEffect) -> dict[str, Any]:
 
 def _list(session: Session) -> Exit:
     by = operator(session)
-    views = finish(_listed(session, by))
+    views = ask(switch_of(session, by), lambda switch: switch.stops())
     session.screen.listing(
         "stops",
         views,
@@ -228,11 +222,6 @@ def _list(session: Session) -> Exit:
         nothing="Nothing is stopped.",
     )
     return Exit.OK
-
-
-async def _listed(session: Session, by: Principal) -> list[StopView]:
-    async with open_project(session.settings, ()) as gate:
-        return list(await gate.switch.stops(by=by))
 
 
 def _data(view: StopView) -> dict[str, Any]:

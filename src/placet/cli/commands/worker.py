@@ -15,7 +15,7 @@ import typer
 from placet.bootstrap.addresses import shown_store
 from placet.bootstrap.announcing import announcer_of
 from placet.bootstrap.surroundings import configure_logging, system_clock
-from placet.cli.draining import DRAIN_SECONDS, drain_seconds, draining
+from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
 from placet.cli.failing import UsageProblem
 from placet.cli.project import finish, load_tools, project_opening, require_store
 from placet.cli.session import Session, epilog, new_app, with_session
@@ -36,12 +36,11 @@ def worker(
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", help="How long to pause between rounds.")
     ] = 10.0,
-    drain: Annotated[
-        float,
-        typer.Option("--drain-seconds", metavar="SECONDS", help="How long a round may take to end after SIGTERM."),
-    ] = DRAIN_SECONDS,
+    drain: DrainSeconds = DRAIN_SECONDS,
 ) -> Exit:
     """Recover effects whose processes are gone, ask the probes of unknown ones, and expire what nobody decided.
+
+    Remind of questions that nobody has decided, and escalate them, as the policy file says.
 
     Where placet.toml has [retention], or contracts say so themselves, forget what finished long ago as well; where it
     has [[notify]], announce what happened.
@@ -95,7 +94,7 @@ async def _rounds(session: Session, tools: Collection[Tool], interval: float, li
 
 
 def _show(session: Session, done: Round) -> None:
-    body = {**asdict(done.recovery), "expired": done.expired, "purged": done.purged}
+    body = {**asdict(done.recovery), "expired": done.expired, **asdict(done.reminding), "purged": done.purged}
     if session.settings.announcements.destinations:
         told = done.announcing
         body |= {"delivered": told.delivered, "postponed": told.postponed, "given_up": told.dead}

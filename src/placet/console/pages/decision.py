@@ -7,24 +7,27 @@ conflict and never a decision. Approving runs nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol
 
+from markupsafe import Markup, escape
 from starlette.responses import Response
 
+from placet.console import refusals
 from placet.console.doors import text_of
-from placet.console.pages.inbox import seconds_left
+from placet.console.pages.standing import seconds_left, what_became
+from placet.console.reach import reach_of
+from placet.console.reasons import held_risk, reasons_of
 from placet.console.values import Difference, differences, drawn_arguments
 from placet.console.visit import Visit
 from placet.console.words import EFFECT_CLASS_WORDS, NOTHING_DECIDED
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
-from placet.errors import DecisionRefused, InvalidArguments
+from placet.errors import DecisionRefused, InvalidArguments, NotFound
 from placet.model.approval import ApprovalState
 from placet.model.contract import EffectClass, Risk
-from placet.model.principal import Principal
 
-_FORBIDDEN = frozenset({"not_a_person", "other_environment", "not_the_requesting_user", "own_request", "scope_missing"})
 _MOST_COMPARED = 500
+_MOST_TRIES = 100
 
 
 async def show(visit: Visit) -> Response:
@@ -41,56 +44,40 @@ async def decide(visit: Visit) -> Response:
     view = await visit.gate.desk.show(approval_id, by=visit.by)
     if (code := _not_decided(visit, view, wanted, reason)) is not None:
         return await _page(visit, view, conflict=NOTHING_DECIDED[code], status=422)
-    try:
-        if wanted == "approve":
-            view = await visit.gate.desk.approve(approval_id, digest=digest, by=visit.by, reason=reason)
-        else:
-            view = await visit.gate.desk.deny(approval_id, digest=digest, by=visit.by, reason=reason)
-    except DecisionRefused as refusal:
-        conflict, status = _words(refusal), 403 if refusal.code in _FORBIDDEN else 409
-    else:
-        return visit.go(f"/approvals/{approval_id}", done=_done(view, wanted))
-    return await _page(visit, await visit.gate.desk.show(approval_id, by=visit.by), conflict=conflict, status=status)
+    desk = visit.gate.desk
+    answer = desk.approve if wanted == "approve" else desk.deny
+    change = answer(approval_id, digest=digest, by=visit.by, reason=reason)
+    return await _changed(visit, change, done=lambda decided: _done(decided, wanted))
 
 
 async def edit(visit: Visit) -> Response:
     """Ask for other arguments instead: another question, of the editor's, in the place of this one."""
-    approval_id, form = _id(visit), visit.form
+    digest, arguments = visit.form.get("digest", ""), visit.form.get("arguments", "")
+    change = visit.gate.desk.edit(_id(visit), digest=digest, arguments=arguments, by=visit.by)
+    return await _changed(visit, change, done=lambda _: "edited")
+
+
+async def withdraw(visit: Visit) -> Response:
+    return await _changed(visit, visit.gate.desk.withdraw(_id(visit), by=visit.by), done=lambda _: "withdrawn")
+
+
+async def withdraw_vote(visit: Visit) -> Response:
+    change = visit.gate.desk.withdraw_vote(_id(visit), by=visit.by)
+    return await _changed(visit, change, done=lambda _: "vote_withdrawn")
+
+
+async def _changed(visit: Visit, change: Awaitable[ApprovalView], *, done: Callable[[ApprovalView], str]) -> Response:
+    """Off to look at what the change made of it; or the page as it stands, with why nothing was changed."""
     try:
-        view = await visit.gate.desk.edit(
-            approval_id, digest=form.get("digest", ""), arguments=form.get("arguments", ""), by=visit.by
-        )
+        view = await change
     except InvalidArguments as invalid:
         problems = ", ".join(f"{path or 'all of it'}: {problem}" for path, problem in invalid.problems)
         conflict, status = f"{invalid} {problems} Nothing was changed.", 422
     except DecisionRefused as refusal:
-        conflict, status = _words(refusal), 403 if refusal.code in _FORBIDDEN else 409
+        conflict, status = refusals.words_of(refusal), refusals.status_of(refusal)
     else:
-        return visit.go(f"/approvals/{view.approval_id}", done="edited")
-    return await _page(visit, await visit.gate.desk.show(approval_id, by=visit.by), conflict=conflict, status=status)
-
-
-async def withdraw(visit: Visit) -> Response:
-    return await _taken_back(visit, visit.gate.desk.withdraw, done="withdrawn")
-
-
-async def withdraw_vote(visit: Visit) -> Response:
-    return await _taken_back(visit, visit.gate.desk.withdraw_vote, done="vote_withdrawn")
-
-
-async def _taken_back(visit: Visit, take_back: TakeBack, *, done: str) -> Response:
-    approval_id = _id(visit)
-    try:
-        await take_back(approval_id, by=visit.by)
-    except DecisionRefused as refusal:
-        conflict, status = _words(refusal), 403 if refusal.code in _FORBIDDEN else 409
-    else:
-        return visit.go(f"/approvals/{approval_id}", done=done)
-    return await _page(visit, await visit.gate.desk.show(approval_id, by=visit.by), conflict=conflict, status=status)
-
-
-class TakeBack(Protocol):
-    async def __call__(self, approval_id: str, /, *, by: Principal) -> ApprovalView: ...
+        return visit.go(f"/approvals/{view.approval_id}", done=done(view))
+    return await _page(visit, await visit.gate.desk.show(_id(visit), by=visit.by), conflict=conflict, status=status)
 
 
 def name_to_type(view: ApprovalView) -> str | None:
@@ -124,29 +111,52 @@ def _not_decided(visit: Visit, view: ApprovalView, wanted: str, reason: str) -> 
 async def _page(visit: Visit, view: ApprovalView, *, conflict: str = "", status: int = 200) -> Response:
     now = await visit.gate.store.now()
     before = await _last_approved(visit, view)
-    original = await visit.gate.desk.show(view.edited_from, by=visit.by) if view.edited_from is not None else None
+    tried = await _tried_before(visit, view)
+    original = await _original(visit, view)
     template = "decision_card.html.jinja" if visit.is_part else "decision.html.jinja"
     return visit.page(
         template,
         status=status,
         view=view,
         now=now,
+        became=await what_became(visit, view),
+        reach=reach_of(
+            effect_class=view.effect_class, resource=view.resource, arguments=view.arguments, redacted=view.redacted
+        ),
+        reasons=reasons_of(view.reasons),
+        held=held_risk(view.reasons),
+        policy_is_in_force=view.policy_version == visit.gate.policy_version,
         arguments=drawn_arguments(view.arguments, redacted=view.redacted),
         left=seconds_left(view, now),
         is_open=view.state is ApprovalState.PENDING and view.why_not is None and view.own_vote != "approve",
-        is_grave=view.effect_class == EffectClass.IRREVERSIBLE.value or view.risk in (Risk.HIGH, Risk.CRITICAL),
         typed=name_to_type(view),
         before=before,
         changes=_changes(before, view),
+        tried=tried,
+        other_try=_changes(tried, view),
         original=original,
         edits=_changes(original, view),
         may_edit=view.may_edit and view.state is ApprovalState.PENDING and view.why_not is None,
-        raw=json.dumps(view.arguments, ensure_ascii=True, indent=2),
+        raw=_raw(view),
         conflict=conflict,
         effect_words=_effect_words(view),
         contract_is_known=view.risk in tuple(Risk),
         may_withdraw=_may_withdraw(visit, view),
+        **_still_done(visit, view),
     )
+
+
+def _raw(view: ApprovalView) -> Markup:
+    """The arguments as JSON that can be read back. It is printable ASCII and line ends, so nothing in it is invisible;
+    escaped for people as well, it would be JSON no more.
+    """
+    return escape(json.dumps(view.arguments, ensure_ascii=True, indent=2))
+
+
+def _still_done(visit: Visit, view: ApprovalView) -> dict[str, str]:
+    """Nothing where the address says that something was done which is no longer all that is true."""
+    is_over = visit.asked("done") == "approved" and view.state is not ApprovalState.APPROVED
+    return {"done": ""} if is_over else {}
 
 
 async def _last_approved(visit: Visit, view: ApprovalView) -> ApprovalView | None:
@@ -160,6 +170,29 @@ async def _last_approved(visit: Visit, view: ApprovalView) -> ApprovalView | Non
     ]
     same_target = [each for each in earlier if each.resource == view.resource]
     return max(same_target or earlier, key=_decided, default=None)
+
+
+async def _original(visit: Visit, view: ApprovalView) -> ApprovalView | None:
+    """What a person made this question of; None where it is gone or does not hold: this one stands by itself."""
+    if view.edited_from is None:
+        return None
+    try:
+        return await visit.gate.desk.show(view.edited_from, by=visit.by)
+    except (NotFound, DecisionRefused):
+        return None
+
+
+async def _tried_before(visit: Visit, view: ApprovalView) -> ApprovalView | None:
+    """What the same proposer asked of this tool before, in the same run, that is not what it asks now."""
+    found = await visit.gate.desk.listed(by=visit.by, limit=_MOST_TRIES)
+    earlier = [
+        each
+        for each in found
+        if (each.run_id, each.tool, each.requested_by) == (view.run_id, view.tool, view.requested_by)
+        and each.approval_id not in (view.approval_id, view.edited_from)
+        and each.asked_at < view.asked_at
+    ]
+    return max(earlier, key=lambda each: each.asked_at, default=None)
 
 
 def _decided(view: ApprovalView) -> datetime:
@@ -180,10 +213,6 @@ def _may_withdraw(visit: Visit, view: ApprovalView) -> bool:
     is_part = visit.by.subject in (view.requested_by, view.on_behalf_of, view.decided_by)
     has_leave = view.why_not in (None, "own_request") or is_part
     return view.state in (ApprovalState.PENDING, ApprovalState.APPROVED) and has_leave
-
-
-def _words(refusal: DecisionRefused) -> str:
-    return f"{refusal} {refusal.hint}".strip()
 
 
 def _id(visit: Visit) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from starlette.responses import Response
 
+from placet.console import refusals
 from placet.console.doors import text_of
 from placet.console.visit import Visit
 from placet.engine.settling import Truth
@@ -17,7 +18,6 @@ from placet.rules.unknowns import WaitingEffect
 
 _MOST_ROWS = 200
 _EVIDENCE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
-_FORBIDDEN = frozenset({"not_a_person", "scope_missing", "own_request"})
 
 
 async def effects(visit: Visit) -> Response:
@@ -53,7 +53,7 @@ async def settle(visit: Visit) -> Response:
             key, truth, by=visit.by, looked_at=_instant(form.get("looked_at", "")), reason=evidence
         )
     except DecisionRefused as refusal:
-        conflict, status = f"{refusal} {refusal.hint}".strip(), 403 if refusal.code in _FORBIDDEN else 409
+        conflict, status = refusals.words_of(refusal), refusals.status_of(refusal)
     else:
         return visit.go("/effect", key=key, done="settled")
     return await _page(visit, await visit.gate.reconciler.visible(key, by=visit.by), conflict=conflict, status=status)
@@ -65,10 +65,10 @@ async def probe(visit: Visit) -> Response:
     try:
         await visit.gate.reconciler.probe_now(key, by=visit.by)
     except DecisionRefused as refusal:
-        conflict = f"{refusal} {refusal.hint}".strip()
+        conflict, status = refusals.words_of(refusal), refusals.status_of(refusal)
     else:
         return visit.go("/effect", key=key, done="probed")
-    return await _page(visit, await visit.gate.reconciler.visible(key, by=visit.by), conflict=conflict, status=403)
+    return await _page(visit, await visit.gate.reconciler.visible(key, by=visit.by), conflict=conflict, status=status)
 
 
 # ---------------------------------------------------------------- within

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from starlette.responses import Response
 
-from placet.console.values import one_line
+from placet.console.gists import gists_of
+from placet.console.pages.standing import seconds_left
 from placet.console.visit import Visit
 from placet.engine.desk import ApprovalView
+from placet.engine.entitling import UNCERTAIN
 from placet.model.approval import ApprovalState
+from placet.model.listing import Mark
 
 EXPIRING_SECONDS = 300.0
 MOST_ROWS = 500
+"""Rows of one page."""
+MOST_WAITING = 5_000
+"""Waiting questions that one page looks through."""
 _CLOSED = (ApprovalState.EXPIRED, ApprovalState.WITHDRAWN, ApprovalState.REVOKED)
+_MOST_UNKNOWN = 100
+_MOST_NAMED = 50
 _DECIDED = (ApprovalState.APPROVED, ApprovalState.SPENT, ApprovalState.DENIED)
 
 
@@ -32,6 +41,7 @@ class Tab(StrEnum):
     CLOSED = "closed"
 
 
+_WAITING = frozenset({Tab.MINE, Tab.PENDING, Tab.EXPIRING})
 TAB_WORDS = {
     Tab.MINE: "For me",
     Tab.PENDING: "All waiting",
@@ -46,7 +56,7 @@ class Row:
     """One approval in the list.
 
     Attributes:
-        gist: what it is about, cut to a line; the whole of it is on its own page.
+        gist: what would run, cut to a line, what is different from others like it first; all of it is on its own page.
         seconds_left: until its own deadline; None where none runs.
     """
 
@@ -55,64 +65,66 @@ class Row:
     age_seconds: float
     seconds_left: float | None
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether nobody can tell now if this person may decide it: it may be theirs, so it is not hidden from them."""
+        return self.view.why_not in UNCERTAIN
+
 
 async def inbox(visit: Visit) -> Response:
     tab, words = _tab(visit.asked("tab")), visit.asked("q").strip()
     pending, now = await _pending(visit)
-    views = pending if tab in (Tab.MINE, Tab.PENDING, Tab.EXPIRING) else await _closed(visit, tab)
-    rows = [row_of(view, now) for view in views]
-    shown = [row for row in rows if _belongs(row, tab) and _matches(row, words)]
-    unknown = await visit.gate.reconciler.waiting(by=visit.by, limit=100)
-    waiting = [row_of(view, now) for view in pending]
+    waiting = _rows(pending, now)
+    rows = waiting if tab in _WAITING else _rows(await _closed(visit, tab), now)
+    found = [row for row in rows if _belongs(row, tab) and _matches(row, words)]
+    unknown = await visit.gate.reconciler.waiting(by=visit.by, limit=_MOST_UNKNOWN)
     return visit.page(
         "inbox.html.jinja",
-        rows=shown,
+        rows=found[:MOST_ROWS],
+        found_count=len(found),
         tab=tab,
         tabs=[(each, TAB_WORDS[each], _count(each, waiting)) for each in Tab],
         words_asked=words,
-        unknown_count=len(unknown),
+        unknown=unknown,
+        unknown_count=f"{len(unknown)}{'+' if len(unknown) == _MOST_UNKNOWN else ''}",
         now=now,
-        is_cut=len(views) == MOST_ROWS,
-        seen=_fingerprint(pending),
+        most_read=MOST_WAITING if tab in _WAITING else MOST_ROWS,
+        is_cut=len(rows) >= (MOST_WAITING if tab in _WAITING else MOST_ROWS),
+        seen=_seen(waiting, [row for row in waiting if _belongs(row, tab)]) if tab in _WAITING else None,
     )
 
 
 async def news(visit: Visit) -> Response:
-    """How many wait that were not on the page yet: said, and never pushed under somebody's cursor."""
-    known = frozenset(visit.asked("seen").split("."))
-    pending, _ = await _pending(visit)
-    fresh = sum(_short(view) not in known for view in pending)
-    gone = len(known - {_short(view) for view in pending} - {""})
+    """How many belong on the list, or off it, since it was made: said, and never pushed under somebody's cursor."""
+    fresh, gone = await _news(visit, _tab(visit.asked("tab")), visit.asked("seen"))
     return visit.page("news.html.jinja", fresh=fresh, gone=gone)
-
-
-def row_of(view: ApprovalView, now: datetime) -> Row:
-    gist = view.resource or (one_line(json.dumps(view.arguments, ensure_ascii=False)) if view.arguments else "")
-    return Row(
-        view=view,
-        gist=gist,
-        age_seconds=(now - view.asked_at).total_seconds(),
-        seconds_left=seconds_left(view, now),
-    )
-
-
-def seconds_left(view: ApprovalView, now: datetime) -> float | None:
-    """Until nobody can decide it any more, or until its approval cannot be used any more."""
-    match view.state:
-        case ApprovalState.PENDING:
-            return (view.decide_by - now).total_seconds()
-        case ApprovalState.APPROVED if view.expires_at is not None:
-            return (view.expires_at - now).total_seconds()
-        case _:
-            return None
 
 
 # ---------------------------------------------------------------- within
 
 
+def _rows(views: Sequence[ApprovalView], now: datetime) -> list[Row]:
+    return [
+        Row(
+            view=view,
+            gist=gist,
+            age_seconds=(now - view.asked_at).total_seconds(),
+            seconds_left=seconds_left(view, now),
+        )
+        for view, gist in zip(views, gists_of(views), strict=True)
+    ]
+
+
 async def _pending(visit: Visit) -> tuple[list[ApprovalView], datetime]:
-    """What waits, the nearest deadline first."""
-    found = await visit.gate.desk.pending(by=visit.by, limit=MOST_ROWS)
+    """What waits, the nearest deadline first: all of it, or of a flood the newest `MOST_WAITING`."""
+    found: list[ApprovalView] = []
+    after: Mark | None = None
+    while len(found) < MOST_WAITING:
+        page = await visit.gate.desk.page(by=visit.by, states=(ApprovalState.PENDING,), limit=MOST_ROWS, after=after)
+        found += page.rows
+        after = page.after
+        if after is None:
+            break
     now = await visit.gate.store.now()
     waiting = [view for view in found if view.state is ApprovalState.PENDING]
     return sorted(waiting, key=lambda view: view.decide_by), now
@@ -126,7 +138,7 @@ async def _closed(visit: Visit, tab: Tab) -> tuple[ApprovalView, ...]:
 def _belongs(row: Row, tab: Tab) -> bool:
     match tab:
         case Tab.MINE:
-            return row.view.why_not is None
+            return row.view.why_not is None or row.is_uncertain
         case Tab.PENDING:
             return True
         case Tab.EXPIRING:
@@ -174,6 +186,19 @@ def _short(view: ApprovalView) -> str:
     return view.approval_id[-8:]
 
 
-def _fingerprint(pending: list[ApprovalView]) -> str:
-    """Which ones a page knows; as many as an address holds."""
-    return ".".join(_short(view) for view in pending[:50])
+def _seen(waiting: list[Row], rows: list[Row]) -> str:
+    """What a page knows: how many wait, and, of a list that an address can hold, which are on it."""
+    names = [f"~{_short(row.view)}" for row in rows] if len(rows) <= _MOST_NAMED else ["all"]
+    return ".".join((str(len(waiting)), *names))
+
+
+async def _news(visit: Visit, tab: Tab, seen: str) -> tuple[int, int]:
+    """How many have come, and how many have gone; where not all could be named, by how many more or fewer wait."""
+    known, *names = seen.split(".")
+    count = int(known) if known.isdecimal() else 0
+    glance = await visit.gate.desk.watching.glance(by=visit.by, limit=MOST_WAITING)
+    if names == ["all"] or len(glance.marks) > MOST_ROWS:
+        return max(0, len(glance.marks) - count), max(0, count - len(glance.marks))
+    pending, now = await _pending(visit)
+    current = {f"~{_short(row.view)}" for row in _rows(pending, now) if _belongs(row, tab)}
+    return len(current - set(names)), len(set(names) - current)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from placet.console import refusals
 from placet.console.doors import text_of
 from placet.console.visit import Visit
+from placet.engine.person_sessions import MANAGE_SESSIONS_SCOPE
 from placet.engine.switch import MAX_REASON_CHARACTERS
 from placet.errors import DecisionRefused, MisuseError, NotFound
 from placet.model.stopping import StopKind, StopScope
@@ -13,7 +15,6 @@ from placet.rules.access import READ_AUDIT_SCOPE
 from placet.rules.policy import DECIDE_SCOPE, READ_EFFECTS_SCOPE, RECONCILE_SCOPE
 from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE
 
-_FORBIDDEN = frozenset({"not_a_person", "scope_missing", "stopped_with_more_leave"})
 _WORD = "stop"
 """What has to be typed before everything, or a whole tenant, is stopped."""
 
@@ -30,8 +31,9 @@ async def me(visit: Visit) -> Response:
         READ_AUDIT_SCOPE: "read the audit, and runs in it",
         STOP_SCOPE: "stop and resume in this tenant",
         STOP_ALL_SCOPE: "stop and resume everything",
+        MANAGE_SESSIONS_SCOPE: "see and end the sessions of everybody in the tenant (placet sessions)",
     }
-    return visit.page("me.html.jinja", known=known)
+    return visit.page("me.html.jinja", known=known, sessions=await visit.sessions.listed(visit.by))
 
 
 async def stops(visit: Visit) -> Response:
@@ -45,13 +47,16 @@ async def stop(visit: Visit) -> Response:
         return await _page(visit, conflict=f"Type the word {_WORD} to stop so much. Nothing was stopped.", status=422)
     if kind in (StopKind.TOOL, StopKind.RUN) and not name:
         return await _page(visit, conflict=f"Name the {kind} to stop. Nothing was stopped.", status=422)
+    if kind == StopKind.TOOL and not visit.gate.knows(name) and form.get("unknown") != "yes":
+        said = f"No tool here is named {name!r}, so nothing was stopped. If other processes have it, say so below."
+        return await _page(visit, conflict=said, status=422)
     reason = text_of(dict(form), "reason", most=MAX_REASON_CHARACTERS)
     try:
         report = await visit.gate.switch.stop(_scope(visit, kind, name), by=visit.by, reason=reason)
     except MisuseError as misuse:
         conflict, status = str(misuse), 422
     except DecisionRefused as refusal:
-        conflict, status = f"{refusal} {refusal.hint}".strip(), 403
+        conflict, status = refusals.words_of(refusal), refusals.status_of(refusal)
     else:
         return visit.go("/stops", done="stopped", running=str(report.running_count))
     return await _page(visit, conflict=conflict, status=status)
@@ -67,7 +72,7 @@ async def resume(visit: Visit) -> Response:
     except NotFound as absent:
         conflict, status = str(absent), 409
     except DecisionRefused as refusal:
-        conflict, status = f"{refusal} {refusal.hint}".strip(), 403
+        conflict, status = refusals.words_of(refusal), refusals.status_of(refusal)
     else:
         return visit.go("/stops", done="resumed")
     return await _page(visit, conflict=conflict, status=status)

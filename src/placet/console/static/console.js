@@ -4,6 +4,7 @@
 
 const root = document.body.dataset.root;
 const settleMilliseconds = 400; // a button that has just appeared under the hand does not answer yet
+const lostMilliseconds = 8000;
 const announced = [300, 60]; // seconds left at which a countdown is said aloud
 const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -53,16 +54,57 @@ function tick() {
   }
 }
 
-function expire(place) {
-  const card = place.closest(".card");
+function closeAnswers(card, why) {
+  // Nothing of it can be decided any more: the forms go, and the words stand where they were.
   for (const answers of findAll(".decide", card)) {
     answers.replaceChildren();
     const words = document.createElement("p");
     words.className = "conflict";
-    words.textContent = "It expired, by the store’s clock. Whoever asked has to ask anew.";
+    words.textContent = why;
     answers.append(words);
   }
+}
+
+// ---------------------------------------------------------------- whether the page still hears anything
+
+let lostAt = null; // since when the server has not been heard; a stream that begins anew takes a moment
+
+function isLost() {
+  return lostAt !== null && Date.now() - lostAt >= lostMilliseconds;
+}
+
+function tellConnection() {
+  const place = find("#lost");
+  if (place.hidden !== isLost()) return;
+  place.hidden = !isLost();
+  place.textContent = isLost()
+    ? `Not connected since ${lostAt.toLocaleTimeString()}. What stands here may be old, and nothing can be decided.`
+    : "";
+  say(isLost() ? "Not connected. What stands here may be old." : "Connected again.");
+  for (const form of findAll("form[data-settles]")) allow(form);
+}
+
+// ---------------------------------------------------------------- what ends while it is read
+
+function expire(place) {
+  closeAnswers(place.closest(".card"), "It expired, by the store’s clock. Whoever asked has to ask anew.");
   say("It expired.");
+}
+
+function standsOtherwise(standing) {
+  // An open page heard what became of its call.
+  const card = standing.closest(".card");
+  find("#done")?.remove(); // what was said on arrival is not all that is true any more
+  if (standing.dataset.state !== "pending" && find(".decide form", card)) {
+    closeAnswers(card, "It cannot be decided here any more: see above.");
+  }
+  const { state } = standing.dataset;
+  if (state !== "pending") find("details.edit", card)?.remove();
+  if (state !== "pending" && state !== "approved") for (const form of findAll("form.withdraw", card)) form.remove();
+  const back = find("[data-back]", card);
+  if (back && state === "approved") back.textContent = back.dataset.back;
+  tick();
+  say(find(".state", standing).textContent.replace(/\s+/g, " ").trim());
 }
 
 // ---------------------------------------------------------------- deciding
@@ -80,23 +122,23 @@ function fold(within) {
 }
 
 function allow(form) {
+  // Whether the form may be sent now; its button says the same.
   const button = find("button", form);
   const isSettled = performance.now() - Number(form.dataset.shown) >= settleMilliseconds;
-  if (form.dataset.approve === undefined) {
-    button.disabled = !isSettled || form.dataset.sent !== undefined;
-    return;
-  }
-  const card = form.closest(".card");
-  const unread = findAll("details[data-must-open]:not([data-was-open])", card).length;
-  const typed = find("[data-typed]", form);
-  const isTyped = !typed || typed.value === typed.dataset.typed;
-  button.disabled = unread > 0 || !isTyped || !isSettled || form.dataset.sent !== undefined;
+  const words = form.dataset.approve === undefined ? "" : whyNotYet(form);
+  button.disabled = words !== "" || !isSettled || isLost() || form.dataset.sent !== undefined;
   const why = find("[data-why-not]", form);
-  const words = unread
-    ? `Open ${unread === 1 ? "the folded value" : `the ${unread} folded values`} first: what you approve is all of it.`
-    : isTyped ? "" : "Type the name first.";
-  why.textContent = words;
-  why.hidden = !words;
+  if (why) { why.textContent = words; why.hidden = !words; }
+  return !button.disabled;
+}
+
+function whyNotYet(form) {
+  const unread = findAll("details[data-must-open]:not([data-was-open])", form.closest(".card")).length;
+  if (unread) {
+    return `Open ${unread === 1 ? "the folded value" : `the ${unread} folded values`} first: what you approve is all of it.`;
+  }
+  const typed = find("[data-typed]", form);
+  return !typed || typed.value === typed.dataset.typed ? "" : "Type the name first.";
 }
 
 function prepare(within) {
@@ -104,7 +146,12 @@ function prepare(within) {
   for (const form of findAll("form[data-once]", within)) {
     form.dataset.shown = performance.now();
     form.addEventListener("submit", (event) => {
-      if (form.dataset.sent !== undefined) { event.preventDefault(); return; }
+      // No way of sending it, a key or a script, may do what the button would not.
+      if (form.dataset.sent !== undefined || (form.dataset.settles !== undefined && !allow(form))) {
+        event.preventDefault();
+        if (form.dataset.approve !== undefined) say(whyNotYet(form));
+        return;
+      }
       form.dataset.sent = "";
       for (const other of findAll("form[data-once] button")) other.disabled = true;
     });
@@ -127,35 +174,46 @@ addEventListener("pageshow", (event) => {
 // ---------------------------------------------------------------- rows
 
 let chosen = -1;
+let peeked = null; // the link whose row is wanted beside the list; null for none
 const rows = () => findAll("tr[data-row]");
+const openLink = (row) => row && find("a.open", row);
 
 function choose(index) {
   const all = rows();
   if (!all.length) return;
-  chosen = Math.max(0, Math.min(index, all.length - 1));
-  for (const [each, row] of all.entries()) row.classList.toggle("chosen", each === chosen);
-  const link = find("a.open", all[chosen]);
-  (link ?? all[chosen]).focus();
-  all[chosen].scrollIntoView({ block: "nearest" });
-  if (find("#peek")?.childElementCount) peek();
+  const row = all[Math.max(0, Math.min(index, all.length - 1))];
+  mark(row);
+  (openLink(row) ?? row).focus();
+  row.scrollIntoView({ block: "nearest" });
+}
+
+function mark(row) {
+  const all = rows();
+  chosen = all.indexOf(row);
+  for (const each of all) each.classList.toggle("chosen", each === row);
+  if (peeked && peeked !== openLink(row)) peek();
 }
 
 function peek() {
   const link = rows()[chosen] && find("a.open[hx-get]", rows()[chosen]);
-  if (link) htmx.trigger(link, "peek");
+  if (!link) return;
+  peeked = link;
+  const ask = () => { if (peeked === link) htmx.trigger(link, "peek"); };
+  // htmx makes the page's links its own in a task of its own, after this script: who is quicker than that waits for it.
+  if (link._htmx?.initialized) ask();
+  else link.addEventListener("htmx:after:init", ask, { once: true });
 }
 
 function closePeek() {
-  const place = find("#peek");
-  if (!place?.childElementCount) return false;
-  place.replaceChildren();
-  if (chosen >= 0) find("a.open", rows()[chosen])?.focus();
-  return true;
+  if (!peeked) return;
+  peeked = null; // an answer that is still under way opens nothing any more
+  find("#peek").replaceChildren();
+  openLink(rows()[chosen])?.focus();
 }
 
 document.addEventListener("focusin", (event) => {
   const row = event.target.closest?.("tr[data-row]");
-  if (row) chosen = rows().indexOf(row);
+  if (row) mark(row);
 });
 
 // ---------------------------------------------------------------- keys
@@ -195,11 +253,11 @@ async function copyLink() {
   }
 }
 
-const places = { i: "/", e: "/effects", r: "/runs", a: "/audit", s: "/stops" };
+const places = { i: "/", e: "/effects", r: "/runs", a: "/audit", t: "/grants", s: "/stops" };
 const keys = {
   j: () => choose(chosen + 1),
   k: () => choose(chosen - 1),
-  o: () => { const link = rows()[chosen] && find("a.open", rows()[chosen]); link?.click(); },
+  o: () => openLink(rows()[chosen])?.click(),
   p: () => { if (chosen < 0) choose(0); peek(); },
   a: () => focusOn(".approve [data-typed], .approve button"),
   d: () => focusOn(".deny textarea"),
@@ -213,21 +271,22 @@ const keys = {
   "?": () => find("#help").showModal(),
 };
 
-let goes = false;
+let goes = false; // `g` was pressed: the next key, whenever it comes, says where to
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
     const form = event.target.closest?.("form");
     if (form && event.target.tagName === "TEXTAREA") form.requestSubmit();
     return;
   }
-  if (event.key === "Escape" && !find("dialog[open]")) { closePeek(); return; }
+  if (["Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
+  if (event.key === "Escape" && !find("dialog[open]")) { goes = false; closePeek(); return; }
   if (!keysOn || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || find("dialog[open]")) return;
   if (goes) {
     goes = false;
     if (places[event.key]) { event.preventDefault(); location.assign(root + places[event.key]); }
     return;
   }
-  if (event.key === "g") { goes = true; setTimeout(() => { goes = false; }, 1500); return; }
+  if (event.key === "g") { goes = true; return; }
   const act = keys[event.key];
   if (act) { event.preventDefault(); act(); }
 });
@@ -237,6 +296,10 @@ document.addEventListener("keydown", (event) => {
 prepare(document);
 tick();
 setInterval(tick, 1000);
+const stream = find("[data-live]");
+for (const ended of ["htmx:sse:error", "htmx:sse:close"]) stream.addEventListener(ended, () => { lostAt ??= new Date(); });
+stream.addEventListener("htmx:sse:after:connection", () => { lostAt = null; tellConnection(); });
+setInterval(tellConnection, 1000);
 find("#help-button").addEventListener("click", () => find("#help").showModal());
 const keysBox = find("#keys-on");
 keysBox.checked = keysOn;
@@ -245,11 +308,16 @@ keysBox.addEventListener("change", () => {
   try { localStorage.setItem(keysStored, keysOn ? "on" : "off"); } catch { /* for this page, then */ }
 });
 if (find("#done")) say(find("#done").textContent);
+document.body.addEventListener("htmx:before:swap", (event) => {
+  const { target, sourceElement } = event.detail.ctx;
+  if (target?.id === "peek" && sourceElement !== peeked) event.preventDefault(); // somebody has moved on since
+});
 document.body.addEventListener("htmx:after:swap", (event) => {
-  const place = find("#peek");
   const target = event.detail?.ctx?.target ?? event.target;
-  if (target === place) { prepare(place); tick(); return; }
-  const news = find(".news");
-  if (news) sayArrival(news.textContent);
+  switch (target?.id) {
+    case "peek": prepare(target); tick(); break;
+    case "standing": if (event.detail.ctx.text) standsOtherwise(find("#standing")); break; // none: as it was
+    case "news": if (find(".news")) sayArrival(find(".news").textContent); break;
+  }
 });
 document.body.addEventListener("signed-out", () => location.assign(`${root}/sign-in`));

@@ -139,7 +139,7 @@ def _mistake(options: argparse.Namespace) -> str | None:
     if options.console and options.yes_as is not None:
         return "--console lets you decide; --yes-as decides by itself. Say one of them"
     if options.console and find_spec("uvicorn") is None:
-        return 'the console needs the server extra: pip install "placet[server]"'
+        return 'the console needs the server extra: pip install "/path/to/checkout[server]"'
     if options.yes_as is None and not options.console and not is_terminal():
         return "there is no terminal to ask at. Name who approves: --yes-as NAME, for example --yes-as mara"
     if options.yes_as is not None and (not 0 < len(options.yes_as) <= 128 or options.yes_as in (AGENT, VIEWER)):

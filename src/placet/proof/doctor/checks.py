@@ -15,6 +15,7 @@ from placet.errors import PlacetError
 from placet.model.admission import Admission
 from placet.model.destinations import Announcements
 from placet.model.principal import Principal
+from placet.model.serving import Listening
 from placet.ports.clock import Clock
 from placet.ports.examining import Examination, ServerExamination
 from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
@@ -59,6 +60,7 @@ class Deployment:
         agent, people: who proposes and who may decide, as far as the deployment says so itself.
         admission: who is let in at the front doors; None where nothing was said.
         announcements: where what happens is announced.
+        listening: where the front doors are served; None where nothing was said.
         unread: names of settings that nobody reads, with the one that was probably meant.
     """
 
@@ -72,6 +74,7 @@ class Deployment:
     unread: dict[str, str | None] = field(default_factory=dict)
     admission: Admission | None = None
     announcements: Announcements | None = None
+    listening: Listening | None = None
 
     @property
     def kind(self) -> StoreKind:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from placet.bootstrap.sign_in import require_sound
+import os
+
+from placet.bootstrap.sign_in import missing_client_secrets, require_sound
 from placet.model.admission import Admission
+from placet.model.destinations import SecretPlace
 from placet.model.issuers import Network
-from placet.proof.doctor.checks import Check, Patient, Saying, ok, warn
+from placet.model.serving import Listening
+from placet.proof.doctor.checks import Check, Patient, Saying, fail, ok, warn
+from placet.rules.serving import is_this_machine
 
 
 def doors(patient: Patient) -> Saying:
@@ -29,4 +34,60 @@ def _told(admission: Admission) -> str:
     return f"API keys{issuers} are known; limits are {shared}"
 
 
-CHECKS = (Check(id="doors", about="who is let in", look=doors),)
+def console(patient: Patient) -> Saying:
+    """Whether people have a way into the console, other than the link of a server for development."""
+    admission, listening = patient.deployment.admission, patient.deployment.listening
+    clients = () if admission is None else admission.clients
+    if admission is not None and (missing := missing_client_secrets(admission)):
+        kind = "the environment variable" if missing[0].place is SecretPlace.ENVIRONMENT else "the file"
+        return fail(
+            f"what the console shows an issuer for itself is not in {kind} {missing[0].name}",
+            "Put it there, where whoever serves can read it.",
+        )
+    if clients:
+        names = ", ".join(each.name for each in clients)
+        return ok(f"people sign in to the console through {names}")
+    if listening is not None:
+        return warn(
+            "nobody can sign in to the console: no issuer has a console",
+            "Say what the console is there: [sign_in.issuers.console]. People who decide over the API need none.",
+        )
+    return ok("the console is for placet serve --dev: no issuer has a console")
+
+
+def listening(patient: Patient) -> Saying:
+    """Whether `placet serve` can be met as `[serve]` says. Nothing is listened at."""
+    said = patient.deployment.listening
+    if said is None:
+        return ok("placet serve listens on this machine alone, unless --host says otherwise")
+    certificate = said.certificate
+    if certificate is not None:
+        for file in (certificate.chain, certificate.key):
+            if not os.access(file, os.R_OK):
+                return fail(
+                    f"the certificate cannot be used: {file} cannot be read", "Put it there: [serve] certificate."
+                )
+        if certificate.key.stat().st_mode & 0o077:
+            return warn(f"others on this machine can read {certificate.key}", f"chmod 600 {certificate.key}")
+    if said.metrics_at is not None and not is_this_machine(said.metrics_at.host):
+        return warn(
+            f"whoever reaches {said.metrics_at.host} reads the metrics of every tenant",
+            "Let nobody but your monitoring reach it, or take [serve] metrics out: /metrics needs a scope.",
+        )
+    if is_in_the_clear(said):
+        return warn(
+            f"plain HTTP is served at {said.host}",
+            "Put TLS in front and name it: [serve] trusted_proxies. Or give it a certificate.",
+        )
+    return ok(f"placet serve listens at {said.host}, port {said.port}")
+
+
+def is_in_the_clear(said: Listening) -> bool:
+    return said.certificate is None and not said.trusted_proxies and not is_this_machine(said.host)
+
+
+CHECKS = (
+    Check(id="doors", about="who is let in", look=doors),
+    Check(id="console", about="how people come in", look=console),
+    Check(id="listening", about="where it is served", look=listening),
+)

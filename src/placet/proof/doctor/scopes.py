@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from placet.engine.api_keys import MANAGE_SCOPE
+from placet.engine.person_sessions import MANAGE_SESSIONS_SCOPE
 from placet.errors import PlacetError
 from placet.model.principal import Principal
 from placet.ports.policy import PolicyEngine
@@ -22,6 +23,7 @@ OWN_SCOPES: Final = frozenset(
         DECIDE_SCOPE,
         HOLD_SCOPE,
         MANAGE_SCOPE,
+        MANAGE_SESSIONS_SCOPE,
         PURGE_SCOPE,
         READ_AUDIT_SCOPE,
         READ_EFFECTS_SCOPE,

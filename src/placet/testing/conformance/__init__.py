@@ -21,9 +21,13 @@ from placet.testing.conformance.co_committing import CoCommitConformance
 from placet.testing.conformance.credentials import CredentialConformance
 from placet.testing.conformance.custody import CustodyConformance
 from placet.testing.conformance.editing import EditConformance
+from placet.testing.conformance.granted_asks import GrantedAskConformance
+from placet.testing.conformance.granting import GrantConformance
 from placet.testing.conformance.journal import JournalConformance
 from placet.testing.conformance.paging import PagingConformance
 from placet.testing.conformance.reconciling import ReconcileConformance
+from placet.testing.conformance.reminding import ReminderConformance
+from placet.testing.conformance.running import RunConformance
 from placet.testing.conformance.samples import (
     _BEGINNING,
     A_MAC,
@@ -62,6 +66,7 @@ from placet.testing.conformance.samples import (
 from placet.testing.conformance.stopping import StopConformance
 from placet.testing.conformance.tenants import TenantConformance
 from placet.testing.conformance.voting import VotingConformance
+from placet.testing.conformance.watching import WatchingConformance
 
 __all__ = [
     "ANOTHER_MAC",
@@ -107,15 +112,20 @@ class StoreConformance(
     ReconcileConformance,
     ApprovalConformance,
     VotingConformance,
+    WatchingConformance,
     EditConformance,
     JournalConformance,
     PagingConformance,
+    RunConformance,
     CustodyConformance,
     StopConformance,
     TenantConformance,
     ArchiveConformance,
     CredentialConformance,
+    GrantConformance,
+    GrantedAskConformance,
     AnnouncingConformance,
+    ReminderConformance,
     CoCommitConformance,
 ):
     """The suite. Every test opens its own empty store."""

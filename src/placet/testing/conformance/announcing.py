@@ -210,6 +210,11 @@ class AnnouncingConformance:
         for _ in range(2):
             assert len(await taken(store, most=2)) == 2
             subject.clock.advance(_LEASE)
+        lost = await taken(store, most=2)
+        assert [(each.place.sequence, each.state.value, each.code) for each in lost] == [
+            (1, "dead", "sender_lost"),
+            (2, "dead", "sender_lost"),
+        ]
         assert await taken(store, most=2) == ()
         assert await states(store) == [(1, "dead", 2, "sender_lost"), (2, "dead", 2, "sender_lost")]
         (count,) = await store.outbox_counts()
@@ -239,6 +244,37 @@ class AnnouncingConformance:
         (known,) = await store.known_destinations()
         assert known.closed_at is None
         assert len(await taken(store)) == 3
+
+    async def test_what_ends_is_on_record_with_it_and_nothing_is_that_did_not(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        store = await announced(subject, events=3)
+        before = len(await subject.told())
+        closed = (an_event(EventKind.DESTINATION_CLOSED),)
+        opened = (an_event(EventKind.DESTINATION_OPENED),)
+        dead, lost = (an_event(EventKind.DELIVERY_GIVEN_UP),), (an_event(EventKind.DELIVERY_GIVEN_UP),)
+
+        for _ in range(2):
+            await store.close_destination("ops", events=closed)
+            await store.close_destination("nobody", events=closed)
+        for _ in range(2):
+            await store.retry_deliveries("ops", None, limit=9, opened=opened)
+            await store.retry_deliveries("nobody", None, limit=9, opened=opened)
+        first, *_ = await taken(store)
+        over = Ended(state=DeliveryState.DEAD, code="no")
+        for _ in range(2):
+            await store.end_delivery(first, over, events=dead)
+        subject.clock.advance(_LEASE)
+        counts = []
+        for _ in range(2):
+            found = await store.take_deliveries(
+                "ops", Token("t-2"), lease_seconds=_LEASE, most_attempts=1, limit=9, lost=lost
+            )
+            assert all(each.state is DeliveryState.DEAD for each in found)
+            counts.append(len(found))
+        assert counts == [2, 0]
+
+        expected = ["destination_closed", "destination_opened", *["delivery_given_up"] * 3]
+        assert (await subject.told())[before:] == expected, "the two that were left are given up, each on record"
 
     async def test_what_waits_is_counted_by_destination(self, make_store: MakeStore) -> None:
         subject = await make_store()

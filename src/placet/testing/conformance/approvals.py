@@ -14,6 +14,7 @@ from placet.model.approval import Approval, ApprovalDecision, ApprovalState
 from placet.model.audit import EventKind
 from placet.model.identifiers import (
     ApprovalId,
+    CallId,
     Digest,
     OperationKey,
     PolicyVersion,
@@ -119,6 +120,31 @@ class ApprovalConformance:
 
             assert (await pending(subject, "apr-2")).question.approval_id == "apr-2"
 
+    async def test_what_came_of_a_question_is_found_for_a_call_that_was_counted_and_has_none_of_its_own(
+        self, make_store: MakeStore
+    ) -> None:
+        for state in ApprovalState:
+            subject = await make_store()
+            approval = await in_state(subject, state)
+            await subject.store.record((), step=a_step("call-2", fingerprint="f-2"))
+            wish = replace(the_same_ask(approval.question), policy_version=PolicyVersion("policy-2"))
+
+            async def closed(call_id: str, fingerprint: str, key: str, **changes: Any) -> tuple[Approval, ...]:
+                return await subject.store.closed_ask(  # noqa: B023  asked within the round
+                    replace(wish, **changes),  # noqa: B023
+                    call_id=CallId(call_id),
+                    fingerprint=fingerprint,
+                    own_key=OperationKey(key),
+                )
+
+            is_closed = state in (ApprovalState.SPENT, ApprovalState.WITHDRAWN)
+            assert await closed("call-2", "f-2", "key-2") == ((approval,) if is_closed else ())
+            assert await closed("call-2", "f-3", "key-2") == ()
+            assert await closed("call-3", "f-2", "key-2") == ()
+            assert await closed("call-2", "f-2", approval.question.operation_key) == ()
+            for other in ({"tenant": "other"}, {"subject": "agent-2"}, {"run_id": RunId("run-2")}, {"tool": "refund"}):
+                assert await closed("call-2", "f-2", "key-2", **other) == ()
+
     async def test_another_wish_is_another_question(self, make_store: MakeStore) -> None:
         subject = await make_store()
         await pending(subject)
@@ -194,6 +220,18 @@ class ApprovalConformance:
                 else:
                     assert closed == approval
                     assert await subject.told() == told
+
+    async def test_what_was_decided_after_it_was_seen_is_not_retired(self, make_store: MakeStore) -> None:
+        """A worker that saw it overdue and waiting expires no answer that came first."""
+        subject = await make_store()
+        seen = await pending(subject)
+        approved = await decided(subject, seen)
+        before = await everything(subject)
+
+        for after in (ApprovalState.EXPIRED, ApprovalState.REVOKED):
+            assert await subject.store.retire(seen, after, events=(an_event(EventKind.APPROVAL_EXPIRED),)) == approved
+
+        assert await everything(subject) == before
 
     async def test_a_claim_spends_its_approval_in_the_same_commit(self, make_store: MakeStore) -> None:
         subject = await make_store()

@@ -10,6 +10,7 @@ from typing import Any
 
 from placet.model.approval import Approval, ApprovalDecision, ApprovalState
 from placet.model.audit import ChainTombstone, EventKind
+from placet.model.credentials import CredentialChange
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import ApprovalId, CallId, Digest, RunId, Token
 from placet.model.ledger import Claimed, Held, Moved, OverBudget
@@ -25,7 +26,9 @@ from placet.model.retention import (
     Purge,
     tenant_hold,
 )
+from placet.testing.conformance.credentials import a_credential
 from placet.testing.conformance.samples import (
+    ANOTHER_MAC,
     LEASE_SECONDS,
     MakeStore,
     Subject,
@@ -332,6 +335,30 @@ class ArchiveConformance:
         assert await subject.store.purge(a_purge(subject, tokens=(Token("token-1"),)))
         assert await subject.store.old_tokens(before=later, limit=9) == ()
         assert isinstance(await subject.store.claim(claim), Claimed)
+
+    async def test_api_keys_that_have_ended_are_forgotten_and_those_that_go_on_stay(
+        self, make_store: MakeStore
+    ) -> None:
+        subject = await make_store()
+        now = await subject.store.now()
+        old, fresh = a_credential("k1", ends_at=now - timedelta(days=2)), a_credential("k2", ends_at=now)
+        usable, other = a_credential("k3"), a_credential("k4", tenant="other", ends_at=now - timedelta(days=1))
+        added = CredentialChange(added=(old, fresh, usable, other))
+        assert await subject.store.put_credentials(added, events=())
+
+        counted = await subject.store.old_rows(Kept.API_KEYS, before=now)
+        assert counted == OldRows(count=2, oldest_at=old.ends_at)
+        for kept in (fresh, usable, replace(old, mac=ANOTHER_MAC), replace(old, name="never")):
+            purge = a_purge(subject, idle_before=now, credentials=(old, kept))
+            assert not await subject.store.purge(purge), kept.name
+        assert await subject.store.credential(old.kind, old.name) is not None
+        assert await subject.store.hold(a_hold(subject, "tenant:other"), events=())
+        held = a_purge(subject, idle_before=now, holds=frozenset({"tenant:other"}), credentials=(other,))
+        assert not await subject.store.purge(held)
+        assert (await subject.store.old_rows(Kept.API_KEYS, before=now)).count == 1
+        assert await subject.store.purge(replace(held, credentials=(old,)))
+        assert await subject.store.credential(old.kind, old.name) is None
+        assert await subject.store.credential(other.kind, other.name) is not None
 
     # ------------------------------------------------------------ the audit
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from placet.adapters.stores import verbs
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
+from placet.model.credentials import CredentialKind
 from placet.model.effect import Effect
 from placet.model.identifiers import Token, WriterId
 from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
@@ -82,6 +83,10 @@ class MemoryArchive(ABC):
             case Kept.TOKENS:
                 tokens = await self.old_tokens(before=before, limit=len(self._tables.voids))
                 instants = [self._tables.voids[token] for token in tokens]
+            case Kept.API_KEYS:
+                holds = self._tables.holds()
+                ended = [row for row in self._tables.credentials.values() if row.kind is CredentialKind.API_KEY]
+                instants = [row.ends_at for row in ended if row.ends_at < before and not is_held(row.tenant, holds)]
             case Kept.EVENTS:
                 instants = [at for event in self._tables.events if (at := self._told_at(event)) < before]
         return OldRows(count=len(instants), oldest_at=min(instants, default=None))

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from placet.adapters.stores import outbox
-from placet.model.audit import ChainedEvent, ChainTombstone
+from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.identifiers import Token, WriterId
 from placet.model.ledger import Place
 from placet.model.notices import Announcing, Delivery, DeliveryState, Ended, KnownDestination, OutboxCount, UnreadChain
@@ -29,6 +29,7 @@ class MemoryOutboxTables(ABC):
     tombstones: dict[WriterId, ChainTombstone]
 
     def __init__(self) -> None:
+        super().__init__()
         self.destinations: dict[str, KnownDestination] = {}
         self.announced: dict[tuple[str, WriterId], int] = {}
         self.sendings: dict[tuple[str, Place], Delivery] = {}
@@ -124,7 +125,14 @@ class MemoryOutbox(ABC):
         return self._transact(lambda tables: outbox.announce(tables, command, self._clock.now()))
 
     async def take_deliveries(
-        self, destination: str, token: Token, *, lease_seconds: float, most_attempts: int, limit: int
+        self,
+        destination: str,
+        token: Token,
+        *,
+        lease_seconds: float,
+        most_attempts: int,
+        limit: int,
+        lost: tuple[AuditEvent, ...] = (),
     ) -> tuple[Delivery, ...]:
         return self._transact(
             lambda tables: outbox.take_deliveries(
@@ -135,14 +143,15 @@ class MemoryOutbox(ABC):
                 lease_seconds=lease_seconds,
                 most_attempts=most_attempts,
                 limit=limit,
+                lost=lost,
             )
         )
 
-    async def end_delivery(self, delivery: Delivery, ended: Ended) -> bool:
-        return self._transact(lambda tables: outbox.end_delivery(tables, delivery, ended, self._clock.now()))
+    async def end_delivery(self, delivery: Delivery, ended: Ended, *, events: tuple[AuditEvent, ...] = ()) -> bool:
+        return self._transact(lambda tables: outbox.end_delivery(tables, delivery, ended, self._clock.now(), events))
 
-    async def close_destination(self, name: str) -> bool:
-        return self._transact(lambda tables: outbox.close_destination(tables, name, self._clock.now()))
+    async def close_destination(self, name: str, *, events: tuple[AuditEvent, ...] = ()) -> bool:
+        return self._transact(lambda tables: outbox.close_destination(tables, name, self._clock.now(), events))
 
     async def deliveries(
         self, *, destination: str | None, states: Sequence[DeliveryState], limit: int
@@ -156,9 +165,13 @@ class MemoryOutbox(ABC):
         found.sort(key=lambda each: (each.destination, each.place.writer))
         return tuple(sorted(found, key=lambda each: each.made_at, reverse=True)[:limit])
 
-    async def retry_deliveries(self, destination: str, place: Place | None, *, limit: int) -> int:
+    async def retry_deliveries(
+        self, destination: str, place: Place | None, *, limit: int, opened: tuple[AuditEvent, ...] = ()
+    ) -> int:
         return self._transact(
-            lambda tables: outbox.retry_deliveries(tables, destination, place, self._clock.now(), limit=limit)
+            lambda tables: outbox.retry_deliveries(
+                tables, destination, place, self._clock.now(), limit=limit, opened=opened
+            )
         )
 
     async def outbox_counts(self) -> tuple[OutboxCount, ...]:

@@ -14,7 +14,10 @@ from placet.adapters.stores import verbs
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.memory.admitting import MemoryCredentials
 from placet.adapters.stores.memory.archive import MemoryArchive
+from placet.adapters.stores.memory.grants import MemoryGrants
 from placet.adapters.stores.memory.outbox import MemoryOutbox
+from placet.adapters.stores.memory.reminders import MemoryReminders
+from placet.adapters.stores.memory.runs import MemoryRuns
 from placet.adapters.stores.memory.tables import MemoryTables
 from placet.model.approval import (
     Answer,
@@ -30,7 +33,7 @@ from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.credentials import CredentialKind
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects, UnknownGroup
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.identifiers import ApprovalId, CallId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
@@ -51,6 +54,7 @@ from placet.model.listing import Mark
 from placet.model.principal import subjects_of
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.model.waking import Topic
+from placet.model.watching import WaitingMark
 from placet.ports.clock import Clock, elapsed_seconds
 from placet.ports.keys import Keys, sealed_under
 from placet.ports.meter import Meter
@@ -61,7 +65,7 @@ from placet.rules.listing import mark_of_approval, mark_of_effect, mark_of_event
 Answered = TypeVar("Answered")
 
 
-class MemoryStore(MemoryArchive, MemoryCredentials, MemoryOutbox):
+class MemoryStore(MemoryArchive, MemoryCredentials, MemoryGrants, MemoryOutbox, MemoryReminders, MemoryRuns):
     """Every verb of the store port, immediately."""
 
     def __init__(self, *, keys: Keys, clock: Clock, writer: WriterId, meter: Meter, heard: Heard = nobody) -> None:
@@ -186,8 +190,14 @@ class MemoryStore(MemoryArchive, MemoryCredentials, MemoryOutbox):
         return self._transact(lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now()))
 
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
-        wanted = (ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED)
-        return tuple(a for a in self._tables.same(ask) if a.state in wanted)
+        return self._tables.standing_approvals(ask)
+
+    async def closed_ask(
+        self, ask: SameAsk, *, call_id: CallId, fingerprint: str, own_key: OperationKey
+    ) -> tuple[Approval, ...]:
+        if (ask.tenant, ask.run_id, call_id, fingerprint) not in self._tables.steps:
+            return ()
+        return self._tables.closed_approvals(ask, own_key=own_key)
 
     async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
         return self._tables.approval(tenant, approval_id)
@@ -201,6 +211,17 @@ class MemoryStore(MemoryArchive, MemoryCredentials, MemoryOutbox):
     ) -> tuple[Approval, ...]:
         found = await self.approvals(tenant, states=states, limit=len(self._tables.approvals))
         return page(found, mark_of_approval, mark, limit)
+
+    async def waiting_marks(self, tenant: str, *, limit: int) -> tuple[WaitingMark, ...]:
+        pending = await self.approvals_after(tenant, None, states=(ApprovalState.PENDING,), limit=limit)
+        names = [(tenant, each.question.approval_id) for each in pending]
+        return tuple(
+            WaitingMark(
+                approval_id=name[1],
+                version=f"{len(self._tables.votes(*name))}.{len(self._tables.told(*name))}",
+            )
+            for name in names
+        )
 
     async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
         now = self._clock.now()

@@ -9,11 +9,13 @@ from typing import TypeVar
 
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.memory.outbox import MemoryOutboxTables
+from placet.adapters.stores.memory.reminders import MemoryReminderTables
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote, VoteKind
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect, EffectState
+from placet.model.grant import Grant, GrantId, StoredGrant
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import (
     Place,
@@ -31,7 +33,7 @@ Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 
-class MemoryTables(MemoryOutboxTables):
+class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
     """Rows in dictionaries."""
 
     def __init__(self, chain: ChainWriter) -> None:
@@ -52,6 +54,7 @@ class MemoryTables(MemoryOutboxTables):
         self.held: dict[str, Hold] = {}
         self.tombstones: dict[WriterId, ChainTombstone] = {}
         self.credentials: dict[tuple[CredentialKind, str], StoredCredential] = {}
+        self.grants: dict[tuple[str, GrantId], StoredGrant] = {}
         self._chain = chain
         self._undo: list[Callable[[], object]] = []
         self.appended: list[AuditEvent] = []
@@ -109,6 +112,16 @@ class MemoryTables(MemoryOutboxTables):
 
     def open_approval(self, ask: SameAsk) -> Approval | None:
         return next((a for a in self.same(ask) if a.state in (ApprovalState.PENDING, ApprovalState.APPROVED)), None)
+
+    def standing_approvals(self, ask: SameAsk) -> tuple[Approval, ...]:
+        wanted = (ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED)
+        return tuple(each for each in self.same(ask) if each.state in wanted)
+
+    def closed_approvals(self, ask: SameAsk, *, own_key: OperationKey) -> tuple[Approval, ...]:
+        found = self.same(replace(ask, policy_version=None, operation_key=None))
+        if any(each.question.operation_key == own_key for each in found):
+            return ()
+        return tuple(each for each in found if each.state in (ApprovalState.SPENT, ApprovalState.WITHDRAWN))[:8]
 
     def same(self, ask: SameAsk) -> list[Approval]:
         found = [a for a in self.approvals.values() if _is_same(a.question, ask)]
@@ -215,6 +228,7 @@ class MemoryTables(MemoryOutboxTables):
         for key in [key for key in self.cast if key[:2] == (tenant, approval_id)]:
             self._drop(self.cast, key)
         self._drop(self.edits, (tenant, approval_id))
+        self._drop(self.reminders, (tenant, approval_id))
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         self._drop(self.runs, (tenant, run_id))
@@ -270,6 +284,26 @@ class MemoryTables(MemoryOutboxTables):
 
     def touch_credential(self, row: StoredCredential, at: datetime) -> None:
         self.add_credential(replace(row, used_at=at))
+
+    def grant(self, tenant: str, grant_id: GrantId) -> StoredGrant | None:
+        return self.grants.get((tenant, grant_id))
+
+    def add_grant(self, stored: StoredGrant) -> None:
+        if (stored.grant.tenant, stored.grant.grant_id) in self.grants:
+            raise StoreUnavailable("There is such a grant already.")
+        self._put_grant(stored)
+
+    def use_grant(self, stored: StoredGrant, at: datetime) -> None:
+        self._put_grant(replace(stored, uses=stored.uses + 1, used_at=at))
+
+    def revoke_grant(self, was: StoredGrant, revoked: Grant, mac: Mac) -> None:
+        self._put_grant(replace(was, grant=revoked, mac=mac))
+
+    def _put_grant(self, stored: StoredGrant) -> None:
+        self._put(self.grants, (stored.grant.tenant, stored.grant.grant_id), stored)
+
+    def end_grant(self, stored: StoredGrant, at: datetime) -> None:
+        self._put_grant(replace(stored, grant=replace(stored.grant, revoked_at=at)))
 
     def _forget(self, end: tuple[int, str], count: int) -> None:
         self._chain.rewind(end)

@@ -12,6 +12,7 @@ from placet.adapters.stores.postgres.orders import How
 from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
 from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
+from placet.model.credentials import CredentialKind
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import Token, WriterId
 from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
@@ -75,6 +76,9 @@ class PostgresArchive(ABC):
             case Kept.APPROVALS:
                 each = [(state, at) for state in _CLOSED]
                 found = await self._by_tenant("next_tenant_of_approvals", "count_old_approvals", each)
+            case Kept.API_KEYS:
+                ended = await self._read("count_ended_credentials", CredentialKind.API_KEY.value, at)
+                found = [row[1:] for row in ended if not is_held(row[0], held)]
             case Kept.EVENTS:
                 bound = [(instant_text(before),)]
                 counted = await self._by_tenant("next_tenant_of_events", "count_old_events", bound)
@@ -148,6 +152,7 @@ def _need_all(tables: PredictedTables, purge: Purge) -> None:
             *(Reading("effects_at", (grave.tenant, grave.operation_key)) for grave in purge.graves),
             *(Reading("approvals_at", name) for name in approvals),
             *(Reading("run", (run.tenant, run.run_id)) for run in purge.runs),
+            *(Reading("credential_locked", (row.kind.value, row.name)) for row in purge.credentials),
         )
     )
     tables.need(

@@ -10,7 +10,7 @@ from typing import Any
 from placet.adapters.stores import outbox, rows
 from placet.adapters.stores.postgres.orders import How
 from placet.adapters.stores.postgres.overlay import PredictedTables
-from placet.model.audit import ChainedEvent
+from placet.model.audit import AuditEvent, ChainedEvent
 from placet.model.identifiers import Token, WriterId
 from placet.model.ledger import Place
 from placet.model.notices import Announcing, Delivery, DeliveryState, Ended, KnownDestination, OutboxCount, UnreadChain
@@ -35,7 +35,14 @@ class PostgresOutbox(ABC):
         return bool(await self._write(lambda tables: outbox.announce(tables, command, tables.now), How.LOCKED))
 
     async def take_deliveries(
-        self, destination: str, token: Token, *, lease_seconds: float, most_attempts: int, limit: int
+        self,
+        destination: str,
+        token: Token,
+        *,
+        lease_seconds: float,
+        most_attempts: int,
+        limit: int,
+        lost: tuple[AuditEvent, ...] = (),
     ) -> tuple[Delivery, ...]:
         if not await self._read("is_anything_due", destination):
             return ()  # nearly always; a look waits for no transaction
@@ -48,18 +55,23 @@ class PostgresOutbox(ABC):
                 lease_seconds=lease_seconds,
                 most_attempts=most_attempts,
                 limit=limit,
+                lost=lost,
             ),
             How.LOCKED,
         )
         return taken
 
-    async def end_delivery(self, delivery: Delivery, ended: Ended) -> bool:
+    async def end_delivery(self, delivery: Delivery, ended: Ended, *, events: tuple[AuditEvent, ...] = ()) -> bool:
         return bool(
-            await self._write(lambda tables: outbox.end_delivery(tables, delivery, ended, tables.now), How.LOCKED)
+            await self._write(
+                lambda tables: outbox.end_delivery(tables, delivery, ended, tables.now, events), How.LOCKED
+            )
         )
 
-    async def close_destination(self, name: str) -> bool:
-        return bool(await self._write(lambda tables: outbox.close_destination(tables, name, tables.now), How.LOCKED))
+    async def close_destination(self, name: str, *, events: tuple[AuditEvent, ...] = ()) -> bool:
+        return bool(
+            await self._write(lambda tables: outbox.close_destination(tables, name, tables.now, events), How.LOCKED)
+        )
 
     async def deliveries(
         self, *, destination: str | None, states: Sequence[DeliveryState], limit: int
@@ -67,10 +79,14 @@ class PostgresOutbox(ABC):
         found = await self._read("deliveries", [state.value for state in states], destination, limit)
         return tuple(map(outbox.delivery_from, found))
 
-    async def retry_deliveries(self, destination: str, place: Place | None, *, limit: int) -> int:
+    async def retry_deliveries(
+        self, destination: str, place: Place | None, *, limit: int, opened: tuple[AuditEvent, ...] = ()
+    ) -> int:
         return int(
             await self._write(
-                lambda tables: outbox.retry_deliveries(tables, destination, place, tables.now, limit=limit),
+                lambda tables: outbox.retry_deliveries(
+                    tables, destination, place, tables.now, limit=limit, opened=opened
+                ),
                 How.LOCKED,
             )
         )

@@ -17,9 +17,11 @@ from typing import Any
 
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
+from placet.adapters.stores.postgres.grants import PostgresGrantTables
 from placet.adapters.stores.postgres.memory import Mark, Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK
 from placet.adapters.stores.postgres.outbox_tables import PostgresOutboxTables
+from placet.adapters.stores.postgres.reminder_tables import PostgresReminderTables
 from placet.errors import StoreError
 from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
@@ -56,7 +58,7 @@ class NotTogether(Exception):
     """The verb changes a row that another of its batch has changed, or needs locks: it comes by itself."""
 
 
-class PredictedTables(PostgresOutboxTables):
+class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminderTables):
     """`verbs.Tables` over what is known. One of these is one batch."""
 
     def __init__(self, memory: Memory, chain: ChainWriter, *, now: datetime, is_locked: bool) -> None:
@@ -241,6 +243,16 @@ class PredictedTables(PostgresOutboxTables):
         approval = rows.approval_from(tuple(found[0])[:-1])
         self.approvals_seen[approval.question.tenant, approval.question.approval_id] = found[0][-1]
         return approval
+
+    def standing_approvals(self, ask: SameAsk) -> tuple[Approval, ...]:
+        """Under the question's own lock, so that none is asked meanwhile, and under their rows': none is answered."""
+        question = (ask.tenant, ask.subject, ask.run_id, ask.tool, ask.argument_digest)
+        self._known("lock_question", json.dumps(question))
+        found = self._known("standing_approvals", *question, ask.policy_version, ask.operation_key)
+        standing = [(rows.approval_from(tuple(row)[:-1]), row[-1]) for row in found]
+        for approval, mark in standing:
+            self.approvals_seen[approval.question.tenant, approval.question.approval_id] = mark
+        return tuple(approval for approval, _ in standing)
 
     def add_approval(self, approval: Approval) -> None:
         self._put(self.new_approvals, (approval.question.tenant, approval.question.approval_id), approval)
@@ -447,6 +459,7 @@ class PredictedTables(PostgresOutboxTables):
         self._state("drop_approval", tenant, approval_id)
         self._state("drop_votes", tenant, approval_id)
         self._state("drop_edit", tenant, approval_id)
+        self._state("drop_reminders", tenant, approval_id)
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         for name in ("drop_steps", "drop_denials", "drop_run"):

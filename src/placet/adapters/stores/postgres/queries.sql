@@ -211,12 +211,37 @@ SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
     OR $1 = 'tool:[' || to_json(tenant) || ',' || to_json(tool) || ']'
     OR $1 = 'run:[' || to_json(tenant) || ',' || to_json(run_id) || ']');
 
+-- name: waiting_marks
+-- What waits, and how many votes and words to people there were; nothing else of a question changes while it waits.
+SELECT approval_id,
+    (SELECT count(*) FROM approval_votes AS v WHERE v.tenant = a.tenant AND v.approval_id = a.approval_id),
+    (SELECT length(told) FROM reminders AS r WHERE r.tenant = a.tenant AND r.approval_id = a.approval_id)
+FROM approvals AS a WHERE tenant = $1 AND state = 'pending' ORDER BY asked_at DESC, approval_id DESC LIMIT $2;
+
 -- name: overdue_approvals
 -- Questions nobody decided in time; what is no JSON any more was altered, and is left to whoever looks at it.
 SELECT * FROM approvals
 WHERE state = 'pending' AND decide_by_of(question) <= to_char(
     timestamp 'epoch' + clock_now() * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')
 ORDER BY asked_at LIMIT $1;
+
+-- name: due_reminders
+-- Questions of which somebody is to be told by now, with what was told so far, the oldest first.
+SELECT a.*, r.told FROM approvals a LEFT JOIN reminders r ON r.tenant = a.tenant AND r.approval_id = a.approval_id,
+    to_char(timestamp 'epoch' + clock_now() * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"') AS now
+WHERE a.state = 'pending' AND decide_by_of(a.question) > now
+  AND CASE WHEN r.told IS NULL THEN first_step_of(a.question) <= now ELSE r.next_at <= clock_now() END
+ORDER BY a.asked_at LIMIT $1;
+
+-- name: told
+SELECT told FROM reminders WHERE tenant = $1 AND approval_id = $2;
+
+-- name: put_told
+INSERT INTO reminders VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant, approval_id) DO UPDATE SET told = EXCLUDED.told, next_at = EXCLUDED.next_at;
+
+-- name: drop_reminders
+DELETE FROM reminders WHERE tenant = $1 AND approval_id = $2;
 
 -- name: add_edit
 INSERT INTO approval_edits VALUES ($1, $2, $3, $4, $5, $6, $7);
@@ -243,6 +268,20 @@ WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_di
   AND ($7::text IS NULL OR operation_key = $7) AND state IN ('pending', 'approved', 'denied')
 ORDER BY asked_at DESC, approval_id DESC;
 
+-- name: closed_ask
+-- What became of a question that a call under another id has heard of, for that call when it asks again, newest first.
+SELECT a.* FROM approvals a
+WHERE a.tenant = $1 AND a.subject = $2 AND a.run_id = $3 AND a.tool = $4 AND a.argument_digest = $5
+  AND a.state IN ('spent', 'withdrawn')
+  AND EXISTS (
+    SELECT 1 FROM step_fingerprints s
+    WHERE s.tenant = $1 AND s.run_id = $3 AND s.call_id = $6 AND s.fingerprint = $7)
+  AND NOT EXISTS (
+    SELECT 1 FROM approvals own
+    WHERE own.tenant = $1 AND own.subject = $2 AND own.run_id = $3 AND own.tool = $4
+      AND own.argument_digest = $5 AND own.operation_key = $8)
+ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT 8;
+
 -- name: lock_question
 -- The same question is asked by one transaction at a time.
 SELECT FROM (SELECT pg_advisory_xact_lock(hashtextextended($1, 7021800)) ) AS locked;
@@ -253,6 +292,14 @@ WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_di
   AND ($6::text IS NULL OR policy_version = $6)
   AND ($7::text IS NULL OR operation_key = $7) AND state IN ('pending', 'approved')
 ORDER BY asked_at DESC, approval_id DESC LIMIT 1 FOR UPDATE;
+
+-- name: standing_approvals
+-- Those that still answer it, for whoever is to act on there being no others.
+SELECT a.*, a.xmin FROM approvals a
+WHERE tenant = $1 AND subject = $2 AND run_id = $3 AND tool = $4 AND argument_digest = $5
+  AND ($6::text IS NULL OR policy_version = $6)
+  AND ($7::text IS NULL OR operation_key = $7) AND state IN ('pending', 'approved', 'denied')
+ORDER BY asked_at DESC, approval_id DESC FOR UPDATE;
 
 -- name: approvals_of_tenant
 -- State by state, by the index that is made for it: one look for all states would read whatever the tenant ever asked.
@@ -499,6 +546,9 @@ WHERE kind = $1 AND tenant = $2 AND subject = $3 ORDER BY made_at DESC, name LIM
 SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
 WHERE kind = $1 AND ends_at <= clock_now() ORDER BY ends_at, name LIMIT $2;
 
+-- name: count_ended_credentials
+SELECT tenant, count(*), min(ends_at) FROM credentials WHERE kind = $1 AND ends_at < $2 GROUP BY tenant;
+
 -- name: add_credential
 INSERT INTO credentials VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
@@ -596,3 +646,101 @@ gone AS (
     DELETE FROM deliveries AS d USING old
     WHERE d.destination = old.destination AND d.writer = old.writer AND d.sequence = old.sequence RETURNING 1)
 SELECT count(*) FROM gone;
+
+-- name: grant
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants WHERE tenant = $1 AND grant_id = $2;
+
+-- name: grant_locked
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants WHERE tenant = $1 AND grant_id = $2 FOR UPDATE;
+
+-- name: standing_grants
+-- Those that a call may use: neither revoked nor expired, and with a use left, the soonest to expire first.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants
+WHERE tenant = $1 AND subject = $2 AND tool = $3 AND revoked_at IS NULL AND expires_at > clock_now() AND uses < max_uses
+ORDER BY expires_at, grant_id LIMIT $4;
+
+-- name: grants_after
+-- A page of a tenant's, after a row of that instant and id.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants WHERE tenant = $1 AND (given_at, grant_id) < ($2, $3)
+ORDER BY given_at DESC, grant_id DESC LIMIT $4;
+
+-- name: standing_grants_after
+-- The same of those only that have not ended.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants
+WHERE tenant = $1 AND (given_at, grant_id) < ($2, $3) AND revoked_at IS NULL AND expires_at > clock_now() AND uses < max_uses
+ORDER BY given_at DESC, grant_id DESC LIMIT $4;
+
+-- name: add_grant
+INSERT INTO grants VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: use_grant
+-- Its row was locked and compared in this transaction.
+UPDATE grants SET uses = uses + 1, used_at = $1 WHERE tenant = $2 AND grant_id = $3 AND mac = $4 AND uses = $5;
+
+-- name: revoke_grant
+UPDATE grants SET body = $1, key_id = $2, mac = $3, revoked_at = $4 WHERE tenant = $5 AND grant_id = $6 AND mac = $7;
+
+-- name: end_grant
+-- A row that nobody signed as it is stays so, and answers no more.
+UPDATE grants SET revoked_at = $1 WHERE tenant = $2 AND grant_id = $3;
+
+-- name: runs_after
+-- A page of a tenant's, after a row of that instant and name.
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+WHERE tenant = $1 AND $2::text IS NULL AND (opened_at, run_id) < ($3, $4) ORDER BY opened_at DESC, run_id DESC LIMIT $5;
+
+-- name: runs_of_subject_after
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+WHERE tenant = $1 AND subject = $2 AND (opened_at, run_id) < ($3, $4) ORDER BY opened_at DESC, run_id DESC LIMIT $5;
+
+-- name: runs_in_flight_after
+-- From the effects in flight to their runs: of all runs, these are few. The tenant is asked for as `longest_unknown` does.
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+FROM (SELECT DISTINCT run_id FROM effects WHERE state = 'dispatched' AND ($1::text IS NULL OR tenant = $1)) AS e
+CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id OFFSET 0) AS r
+WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
+ORDER BY r.opened_at DESC, r.run_id DESC LIMIT $5;
+
+-- name: runs_with_unknown_after
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+FROM (SELECT DISTINCT run_id FROM effects WHERE state = 'unknown' AND ($1::text IS NULL OR tenant = $1)) AS e
+CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id OFFSET 0) AS r
+WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
+ORDER BY r.opened_at DESC, r.run_id DESC LIMIT $5;
+
+-- name: runs_that_wait_after
+-- From the questions that wait to their runs. A question names its run and whose that is.
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+FROM (SELECT DISTINCT run_id, subject FROM approvals WHERE tenant = $1 AND state = 'pending') AS e
+CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id AND subject = e.subject OFFSET 0) AS r
+WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
+ORDER BY r.opened_at DESC, r.run_id DESC LIMIT $5;
+
+-- name: effect_counts_of_runs
+SELECT run_id, state, count(*) FROM effects WHERE tenant = $1 AND run_id = ANY ($2::text[]) GROUP BY run_id, state;
+
+-- name: waiting_of_runs
+SELECT a.run_id, a.approval_id FROM unnest($2::text[]) AS n (run_id)
+JOIN runs r ON r.tenant = $1 AND r.run_id = n.run_id
+CROSS JOIN LATERAL (
+    SELECT * FROM approvals WHERE tenant = r.tenant AND subject = r.subject AND run_id = r.run_id AND state = 'pending'
+    OFFSET 0) AS a
+ORDER BY a.asked_at, a.approval_id;
+
+-- name: denials_of_runs
+SELECT run_id, tool, denials FROM denials WHERE tenant = $1 AND run_id = ANY ($2::text[]);
+
+-- name: effects_of_run
+SELECT * FROM effects WHERE tenant = $1 AND run_id = $2 ORDER BY updated_at DESC, operation_key DESC LIMIT $3;
+
+-- name: approvals_of_run
+SELECT a.* FROM runs r JOIN approvals a ON a.tenant = r.tenant AND a.subject = r.subject AND a.run_id = r.run_id
+WHERE r.tenant = $1 AND r.run_id = $2 ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT $3;
+
+-- name: steps_of_run
+SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = $1 AND run_id = $2 ORDER BY call_id LIMIT $3;

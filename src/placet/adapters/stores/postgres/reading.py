@@ -43,6 +43,7 @@ QUICK: Final = frozenset(
         "holds",
         "count_waiting",
         "credential",
+        "standing_grants",
     }
 )
 """Looks that are on the path of a call, or as short; all others may be long, and keep these waiting no more."""

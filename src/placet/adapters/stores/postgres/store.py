@@ -21,34 +21,32 @@ from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.postgres.acknowledged import Acknowledged
 from placet.adapters.stores.postgres.admitting import PostgresCredentials
+from placet.adapters.stores.postgres.approvals import PostgresApprovals
 from placet.adapters.stores.postgres.archive import PostgresArchive
 from placet.adapters.stores.postgres.bell import Bell
 from placet.adapters.stores.postgres.co_commit import co_commit
 from placet.adapters.stores.postgres.connection import FAULTS, Address, connect, fault_of
+from placet.adapters.stores.postgres.grants import PostgresGrants
 from placet.adapters.stores.postgres.line import Line
 from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK, check_key, migrate
 from placet.adapters.stores.postgres.orders import How, Intake, StoreThread, ended, handed_over
 from placet.adapters.stores.postgres.outbox import PostgresOutbox
 from placet.adapters.stores.postgres.overlay import PredictedTables
+from placet.adapters.stores.postgres.pages import PostgresPages
 from placet.adapters.stores.postgres.reading import QUICK, Lookup, Reader, Stream
+from placet.adapters.stores.postgres.reminders import PostgresReminders
+from placet.adapters.stores.postgres.runs import PostgresRuns
 from placet.adapters.stores.postgres.statements import SQL
 from placet.adapters.stores.postgres.writer import Writer
 from placet.errors import StoreError, StoreUnavailable
 from placet.model.approval import (
-    Answer,
-    Approval,
-    ApprovalState,
     Mac,
-    OtherVotes,
-    Question,
-    SignedAnswer,
-    SignedVote,
 )
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.identifiers import OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
@@ -59,12 +57,10 @@ from placet.model.ledger import (
     Place,
     Reconciliation,
     RecordAnswer,
-    SameAsk,
     Settlement,
     Step,
     Turn,
 )
-from placet.model.listing import Mark
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.model.waking import Topic
 from placet.ports.clock import Clock
@@ -79,7 +75,16 @@ _STRETCH = 1_000
 _IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
 
 
-class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
+class PostgresStore(
+    PostgresApprovals,
+    PostgresArchive,
+    PostgresCredentials,
+    PostgresGrants,
+    PostgresOutbox,
+    PostgresPages,
+    PostgresReminders,
+    PostgresRuns,
+):
     """Verbs go to the writer and come back durable; look-ups read the last committed state."""
 
     def __init__(
@@ -163,7 +168,8 @@ class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
                 tables.presume_absent(claim.tenant, claim.operation_key)
             return verbs.claim(tables, claim, tables.now)
 
-        answer: ClaimAnswer = await self._write(verb)
+        how = How.TOGETHER if claim.grant is None else How.LOCKED  # its row is read under its lock, and counted there
+        answer: ClaimAnswer = await self._write(verb, how)
         return answer
 
     async def turn(self, turn: Turn) -> MoveAnswer:
@@ -196,14 +202,6 @@ class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
         if tenant is None:
             return await self._effects("effects_of_all", names, subject, limit)
         return await self._effects("effects_of_tenant", names, subject, limit, tenant)
-
-    async def effects_after(
-        self, tenant: str, mark: Mark | None, *, states: Sequence[EffectState], limit: int, subject: str | None
-    ) -> tuple[Effect | BrokenEffect, ...]:
-        name = "effects_in_flight_after" if _IN_FLIGHT.issuperset(states) else "effects_of_tenant_after"
-        return await self._effects(
-            name, [state.value for state in states], subject, limit, tenant, *rows.place_of(mark)
-        )
 
     async def longest_unknown(
         self, *, tenant: str, subject: str | None, limit: int, skip: int = 0
@@ -259,76 +257,6 @@ class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
             lambda tables: verbs.reconcile(tables, reconciliation, tables.now), How.LOCKED
         )
         return answer
-
-    # ------------------------------------------------------------ approvals
-
-    async def ask(
-        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
-    ) -> Approval | RecordAnswer:
-        answer: Approval | RecordAnswer = await self._write(
-            lambda tables: verbs.ask(tables, question, mac, same, step, events, tables.now), How.LOCKED
-        )
-        return answer
-
-    async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
-        found = await self._read("same_ask", *_same_ask_bindings(ask))
-        return tuple(rows.approval_from(row[:-1]) for row in found)
-
-    async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
-        found = await self._read("approvals_at", [tenant], [approval_id])
-        return rows.approval_from(found[0][:-1]) if found else None
-
-    async def approvals(self, tenant: str, *, states: Sequence[ApprovalState], limit: int) -> tuple[Approval, ...]:
-        found = await self._read("approvals_of_tenant", tenant, [state.value for state in states], limit)
-        return tuple(map(rows.approval_from, found))
-
-    async def approvals_after(
-        self, tenant: str, mark: Mark | None, *, states: Sequence[ApprovalState], limit: int
-    ) -> tuple[Approval, ...]:
-        names = [state.value for state in states]
-        found = await self._read("approvals_of_tenant_after", tenant, names, limit, *rows.place_of(mark))
-        return tuple(map(rows.approval_from, found))
-
-    async def overdue_approvals(self, *, limit: int) -> tuple[Approval, ...]:
-        return tuple(map(rows.approval_from, await self._read("overdue_approvals", limit)))
-
-    async def answer(
-        self, approval: Approval, answer: Answer, signature: Mac, *, events: tuple[AuditEvent, ...]
-    ) -> Approval:
-        decided: Approval = await self._write(lambda tables: verbs.answer(tables, approval, answer, signature, events))
-        return decided
-
-    async def edit(
-        self, approval: Approval, question: Question, mac: Mac, same: SameAsk, *, events: tuple[AuditEvent, ...]
-    ) -> Approval:
-        edited: Approval = await self._write(
-            lambda tables: verbs.edit(tables, approval, question, mac, same, events), How.LOCKED
-        )
-        return edited
-
-    async def edits(self, ask: SameAsk) -> tuple[Approval, ...]:
-        return tuple(map(rows.approval_from, await self._read("edits", *_same_ask_bindings(ask)[:5])))
-
-    async def votes(self, tenant: str, approval_id: ApprovalId) -> tuple[SignedVote, ...]:
-        return tuple(map(rows.vote_from, await self._read("votes", tenant, approval_id)))
-
-    async def vote(
-        self,
-        approval: Approval,
-        vote: SignedVote,
-        *,
-        among: tuple[SignedVote, ...],
-        closing: SignedAnswer | None,
-        events: tuple[AuditEvent, ...],
-    ) -> Approval | OtherVotes:
-        answer: Approval | OtherVotes = await self._write(
-            lambda tables: verbs.vote(tables, approval, vote, among, closing, events), How.LOCKED
-        )
-        return answer
-
-    async def retire(self, approval: Approval, state: ApprovalState, *, events: tuple[AuditEvent, ...]) -> Approval:
-        closed: Approval = await self._write(lambda tables: verbs.retire(tables, approval, state, events))
-        return closed
 
     # ------------------------------------------------------------ runs, stops, audit
 
@@ -423,10 +351,6 @@ class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
             async for row in found:
                 yield rows.event_from(row)
 
-    async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
-        found = await self._read("events_of_tenant_after", tenant, limit, *rows.place_of_event(mark))
-        return tuple(map(rows.event_from, found))
-
     @asynccontextmanager
     async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:
         beside = (("count_events", (tenant,)), ("heads", ()), ("tombstones", ()))
@@ -508,15 +432,3 @@ class PostgresStore(PostgresArchive, PostgresCredentials, PostgresOutbox):
 async def _events(found: AsyncIterator[Any]) -> AsyncIterator[ChainedEvent]:
     async for row in found:
         yield rows.event_from(row)
-
-
-def _same_ask_bindings(ask: SameAsk) -> tuple[Any, ...]:
-    return (
-        ask.tenant,
-        ask.subject,
-        ask.run_id,
-        ask.tool,
-        ask.argument_digest,
-        ask.policy_version,
-        ask.operation_key,
-    )

@@ -17,6 +17,7 @@ from placet.adapters.stores.sqlite.tables import SQL
 from placet.adapters.stores.sqlite.writer import Writer
 from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
+from placet.model.credentials import CredentialKind
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import Token, WriterId
 from placet.model.retention import BrokenRun, FinishedKind, Hold, Kept, OldRows, OldRun, Purge
@@ -128,6 +129,10 @@ class SqliteArchive(ABC):
                     case Kept.APPROVALS:
                         each = [(state, at) for state in _CLOSED]
                         found = _by_tenant(connection, held, "next_tenant_of_approvals", "count_old_approvals", each)
+                    case Kept.API_KEYS:
+                        bound = (CredentialKind.API_KEY.value, at)
+                        ended = connection.execute(SQL["count_ended_credentials"], bound)
+                        found = [row[1:] for row in ended if not is_held(str(row[0]), held)]
                     case Kept.EVENTS:
                         each_event = [(instant_text(before),)]
                         counted = _by_tenant(connection, held, "next_tenant_of_events", "count_old_events", each_event)

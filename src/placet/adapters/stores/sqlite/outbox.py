@@ -10,7 +10,7 @@ from typing import Any
 
 from placet.adapters.stores import outbox, rows
 from placet.adapters.stores.sqlite.writer import Writer
-from placet.model.audit import ChainedEvent
+from placet.model.audit import AuditEvent, ChainedEvent
 from placet.model.identifiers import Token, WriterId
 from placet.model.ledger import Place
 from placet.model.notices import Announcing, Delivery, DeliveryState, Ended, KnownDestination, OutboxCount, UnreadChain
@@ -39,7 +39,14 @@ class SqliteOutbox(ABC):
         return await self._writer.transact(lambda tables: outbox.announce(tables, command, self._clock.now()))
 
     async def take_deliveries(
-        self, destination: str, token: Token, *, lease_seconds: float, most_attempts: int, limit: int
+        self,
+        destination: str,
+        token: Token,
+        *,
+        lease_seconds: float,
+        most_attempts: int,
+        limit: int,
+        lost: tuple[AuditEvent, ...] = (),
     ) -> tuple[Delivery, ...]:
         if not self._read("due_deliveries", destination, rows.microseconds(self._clock.now()), 1):
             return ()  # nearly always; a look takes no write lock
@@ -52,16 +59,19 @@ class SqliteOutbox(ABC):
                 lease_seconds=lease_seconds,
                 most_attempts=most_attempts,
                 limit=limit,
+                lost=lost,
             )
         )
 
-    async def end_delivery(self, delivery: Delivery, ended: Ended) -> bool:
+    async def end_delivery(self, delivery: Delivery, ended: Ended, *, events: tuple[AuditEvent, ...] = ()) -> bool:
         return await self._writer.transact(
-            lambda tables: outbox.end_delivery(tables, delivery, ended, self._clock.now())
+            lambda tables: outbox.end_delivery(tables, delivery, ended, self._clock.now(), events)
         )
 
-    async def close_destination(self, name: str) -> bool:
-        return await self._writer.transact(lambda tables: outbox.close_destination(tables, name, self._clock.now()))
+    async def close_destination(self, name: str, *, events: tuple[AuditEvent, ...] = ()) -> bool:
+        return await self._writer.transact(
+            lambda tables: outbox.close_destination(tables, name, self._clock.now(), events)
+        )
 
     async def deliveries(
         self, *, destination: str | None, states: Sequence[DeliveryState], limit: int
@@ -69,9 +79,13 @@ class SqliteOutbox(ABC):
         names = json.dumps([state.value for state in states])
         return tuple(map(outbox.delivery_from, self._read("deliveries", names, destination, limit)))
 
-    async def retry_deliveries(self, destination: str, place: Place | None, *, limit: int) -> int:
+    async def retry_deliveries(
+        self, destination: str, place: Place | None, *, limit: int, opened: tuple[AuditEvent, ...] = ()
+    ) -> int:
         return await self._writer.transact(
-            lambda tables: outbox.retry_deliveries(tables, destination, place, self._clock.now(), limit=limit)
+            lambda tables: outbox.retry_deliveries(
+                tables, destination, place, self._clock.now(), limit=limit, opened=opened
+            )
         )
 
     async def outbox_counts(self) -> tuple[OutboxCount, ...]:

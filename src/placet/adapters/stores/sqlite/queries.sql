@@ -201,6 +201,20 @@ WHERE tenant = ?1 AND subject = ?2 AND run_id = ?3 AND tool = ?4 AND argument_di
   AND (?7 IS NULL OR operation_key = ?7) AND state IN ('pending', 'approved', 'denied')
 ORDER BY asked_at DESC, approval_id DESC;
 
+-- name: closed_ask
+-- What became of a question that a call under another id has heard of, for that call when it asks again, newest first.
+SELECT a.* FROM approvals a
+WHERE a.tenant = ?1 AND a.subject = ?2 AND a.run_id = ?3 AND a.tool = ?4 AND a.argument_digest = ?5
+  AND a.state IN ('spent', 'withdrawn')
+  AND EXISTS (
+    SELECT 1 FROM step_fingerprints s
+    WHERE s.tenant = ?1 AND s.run_id = ?3 AND s.call_id = ?6 AND s.fingerprint = ?7)
+  AND NOT EXISTS (
+    SELECT 1 FROM approvals own
+    WHERE own.tenant = ?1 AND own.subject = ?2 AND own.run_id = ?3 AND own.tool = ?4
+      AND own.argument_digest = ?5 AND own.operation_key = ?8)
+ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT 8;
+
 -- name: approvals_of_tenant
 -- Of one state, so that the index gives them in order.
 SELECT * FROM approvals WHERE tenant = ? AND state = ? ORDER BY asked_at DESC LIMIT ?;
@@ -209,11 +223,34 @@ SELECT * FROM approvals WHERE tenant = ? AND state = ? ORDER BY asked_at DESC LI
 SELECT * FROM approvals WHERE tenant = ? AND state = ? AND (asked_at, approval_id) < (?, ?)
 ORDER BY asked_at DESC, approval_id DESC LIMIT ?;
 
+-- name: waiting_marks
+-- What waits, and how many votes and words to people there were; nothing else of a question changes while it waits.
+SELECT approval_id,
+    (SELECT count(*) FROM approval_votes AS v WHERE v.tenant = a.tenant AND v.approval_id = a.approval_id),
+    (SELECT length(told) FROM reminders AS r WHERE r.tenant = a.tenant AND r.approval_id = a.approval_id)
+FROM approvals AS a WHERE tenant = ? AND state = 'pending' ORDER BY asked_at DESC, approval_id DESC LIMIT ?;
+
 -- name: overdue_approvals
 -- Questions nobody decided in time; what is no JSON any more was altered, and is left to whoever looks at it.
 SELECT * FROM approvals
 WHERE state = 'pending' AND CASE WHEN json_valid(question) THEN json_extract(question, '$.decide_by') <= ?1 END
 ORDER BY asked_at LIMIT ?2;
+
+-- name: due_reminders
+-- Questions of which somebody is to be told by now, with what was told so far, the oldest first.
+SELECT approvals.*, reminders.told FROM approvals LEFT JOIN reminders USING (tenant, approval_id)
+WHERE state = 'pending' AND CASE WHEN json_valid(question) THEN json_extract(question, '$.decide_by') > ?1 END
+  AND CASE WHEN told IS NULL THEN json_extract(question, '$.first_step_at') <= ?1 ELSE next_at <= ?2 END
+ORDER BY asked_at LIMIT ?3;
+
+-- name: told
+SELECT told FROM reminders WHERE tenant = ? AND approval_id = ?;
+
+-- name: put_told
+INSERT OR REPLACE INTO reminders VALUES (?, ?, ?, ?);
+
+-- name: drop_reminders
+DELETE FROM reminders WHERE tenant = ? AND approval_id = ?;
 
 -- name: stops
 SELECT scope FROM stops ORDER BY scope;
@@ -490,6 +527,9 @@ WHERE kind = ? AND tenant = ? AND subject = ? ORDER BY made_at DESC, name LIMIT 
 SELECT kind, name, tenant, subject, body, key_id, mac, made_at, ends_at, used_at FROM credentials
 WHERE kind = ? AND ends_at <= ? ORDER BY ends_at, name LIMIT ?;
 
+-- name: count_ended_credentials
+SELECT tenant, count(*), min(ends_at) FROM credentials WHERE kind = ? AND ends_at < ? GROUP BY tenant;
+
 -- name: add_credential
 INSERT INTO credentials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -567,3 +607,108 @@ SELECT 1 FROM deliveries WHERE state = ?1 AND state <> 'pending' AND ended_at < 
 DELETE FROM deliveries WHERE (destination, writer, sequence) IN (
     SELECT destination, writer, sequence FROM deliveries
     WHERE state = ?1 AND state <> 'pending' AND ended_at < ?2 ORDER BY ended_at LIMIT ?3);
+
+-- name: grant
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants WHERE tenant = ? AND grant_id = ?;
+
+-- name: standing_grants
+-- Those that a call may use: neither revoked nor expired, and with a use left, the soonest to expire first.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants
+WHERE tenant = ? AND subject = ? AND tool = ? AND revoked_at IS NULL AND expires_at > ? AND uses < max_uses
+ORDER BY expires_at, grant_id LIMIT ?;
+
+-- name: grants_after
+-- A page of a tenant's, after a row of that instant and id.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants WHERE tenant = ? AND (given_at, grant_id) < (?, ?)
+ORDER BY given_at DESC, grant_id DESC LIMIT ?;
+
+-- name: standing_grants_after
+-- The same of those only that have not ended.
+SELECT tenant, grant_id, subject, run_id, tool, body, sealed_limits, key_id, mac, max_uses, uses, used_at, given_at,
+    expires_at, revoked_at FROM grants INDEXED BY grants_not_ended
+WHERE tenant = ?1 AND (given_at, grant_id) < (?2, ?3) AND revoked_at IS NULL AND expires_at > ?5 AND uses < max_uses
+ORDER BY given_at DESC, grant_id DESC LIMIT ?4;
+
+-- name: add_grant
+INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: use_grant
+-- The use must be one of those that the row says there are; the claim has compared what was signed.
+UPDATE grants SET uses = uses + 1, used_at = ?1 WHERE tenant = ?2 AND grant_id = ?3 AND mac = ?4 AND uses = ?5;
+
+-- name: revoke_grant
+UPDATE grants SET body = ?1, key_id = ?2, mac = ?3, revoked_at = ?4 WHERE tenant = ?5 AND grant_id = ?6 AND mac = ?7;
+
+-- name: end_grant
+-- A row that nobody signed as it is stays so, and answers no more.
+UPDATE grants SET revoked_at = ? WHERE tenant = ? AND grant_id = ?;
+
+-- name: runs_after
+-- A page of a tenant's, after a row of that instant and name. Names as bytes: what somebody put there may be no text.
+SELECT CAST(tenant AS BLOB), CAST(run_id AS BLOB), CAST(subject AS BLOB), CAST(policy_version AS BLOB), max_steps, steps,
+    opened_at, stepped_at FROM runs INDEXED BY runs_by_opening
+WHERE tenant = ?1 AND (opened_at, run_id) < (?3, ?4) AND ?2 IS NULL ORDER BY opened_at DESC, run_id DESC LIMIT ?5;
+
+-- name: runs_of_subject_after
+SELECT CAST(tenant AS BLOB), CAST(run_id AS BLOB), CAST(subject AS BLOB), CAST(policy_version AS BLOB), max_steps, steps,
+    opened_at, stepped_at FROM runs INDEXED BY runs_by_subject
+WHERE tenant = ?1 AND subject = ?2 AND (opened_at, run_id) < (?3, ?4) ORDER BY opened_at DESC, run_id DESC LIMIT ?5;
+
+-- name: runs_in_flight_after
+-- From the effects in flight to their runs: of all runs, these are few.
+SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+FROM (SELECT DISTINCT run_id FROM effects INDEXED BY effects_dispatched
+      WHERE state = 'dispatched' AND tenant = ?1) AS open_ones
+CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = open_ones.run_id
+WHERE (?2 IS NULL OR runs.subject = ?2) AND (runs.opened_at, runs.run_id) < (?3, ?4)
+ORDER BY runs.opened_at DESC, runs.run_id DESC LIMIT ?5;
+
+-- name: runs_with_unknown_after
+SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+FROM (SELECT DISTINCT run_id FROM effects INDEXED BY effects_unknown
+      WHERE state = 'unknown' AND tenant = ?1) AS open_ones
+CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = open_ones.run_id
+WHERE (?2 IS NULL OR runs.subject = ?2) AND (runs.opened_at, runs.run_id) < (?3, ?4)
+ORDER BY runs.opened_at DESC, runs.run_id DESC LIMIT ?5;
+
+-- name: runs_that_wait_after
+-- From the questions that wait to their runs. A question names its run and whose that is.
+SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+FROM (SELECT DISTINCT run_id, subject FROM approvals INDEXED BY approvals_by_state
+      WHERE tenant = ?1 AND state = 'pending') AS asked
+CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = asked.run_id AND runs.subject = asked.subject
+WHERE (?2 IS NULL OR runs.subject = ?2) AND (runs.opened_at, runs.run_id) < (?3, ?4)
+ORDER BY runs.opened_at DESC, runs.run_id DESC LIMIT ?5;
+
+-- name: effect_counts_of_runs
+SELECT run_id, state, count(*) FROM effects INDEXED BY effects_by_run
+WHERE tenant = ?1 AND run_id IN (SELECT value FROM json_each(?2)) GROUP BY run_id, state;
+
+-- name: waiting_of_runs
+SELECT approvals.run_id, approvals.approval_id FROM json_each(?2) AS n
+CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = n.value
+CROSS JOIN approvals INDEXED BY one_open_approval_per_question
+    ON approvals.tenant = runs.tenant AND approvals.subject = runs.subject AND approvals.run_id = runs.run_id
+WHERE approvals.state IN ('pending', 'approved') AND approvals.state = 'pending'
+ORDER BY approvals.asked_at, approvals.approval_id;
+
+-- name: denials_of_runs
+SELECT run_id, tool, denials FROM denials WHERE tenant = ?1 AND run_id IN (SELECT value FROM json_each(?2));
+
+-- name: effects_of_run
+SELECT * FROM effects INDEXED BY effects_by_run WHERE tenant = ? AND run_id = ?
+ORDER BY updated_at DESC, operation_key DESC LIMIT ?;
+
+-- name: approvals_of_run
+SELECT approvals.* FROM runs CROSS JOIN approvals INDEXED BY approvals_by_question
+    ON approvals.tenant = runs.tenant AND approvals.subject = runs.subject AND approvals.run_id = runs.run_id
+WHERE runs.tenant = ? AND runs.run_id = ? ORDER BY approvals.asked_at DESC, approvals.approval_id DESC LIMIT ?;
+
+-- name: steps_of_run
+SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = ? AND run_id = ? ORDER BY call_id LIMIT ?;

@@ -20,7 +20,11 @@ from placet.adapters.stores.sqlite.admitting import SqliteCredentials
 from placet.adapters.stores.sqlite.archive import SqliteArchive
 from placet.adapters.stores.sqlite.co_commit import co_commit
 from placet.adapters.stores.sqlite.connection import open_file, read_only, translated
+from placet.adapters.stores.sqlite.grants import SqliteGrants
+from placet.adapters.stores.sqlite.long_looks import moment, read_apart
 from placet.adapters.stores.sqlite.outbox import SqliteOutbox
+from placet.adapters.stores.sqlite.reminders import SqliteReminders
+from placet.adapters.stores.sqlite.runs import SqliteRuns
 from placet.adapters.stores.sqlite.tables import KEY_CHECK, SQL, same_ask_bindings
 from placet.adapters.stores.sqlite.writer import Writer
 from placet.errors import KeyMaterialError
@@ -37,7 +41,7 @@ from placet.model.approval import (
 from placet.model.audit import AuditEvent, ChainedEvent, ChainHead
 from placet.model.custody import KeyUse
 from placet.model.effect import BrokenEffect, Effect, EffectState, UnknownEffects
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.identifiers import ApprovalId, CallId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Claim,
     ClaimAnswer,
@@ -56,6 +60,7 @@ from placet.model.ledger import (
 from placet.model.listing import Mark
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.model.waking import Topic
+from placet.model.watching import WaitingMark
 from placet.ports.clock import Clock
 from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
 from placet.ports.meter import Meter
@@ -69,7 +74,7 @@ _IN_FLIGHT = frozenset({EffectState.DISPATCHED, EffectState.UNKNOWN})
 _APPROVAL_ID, _ASKED_AT = 0, 16  # columns of `approvals`
 
 
-class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
+class SqliteStore(SqliteArchive, SqliteCredentials, SqliteGrants, SqliteOutbox, SqliteReminders, SqliteRuns):
     """Verbs go to the writer thread and come back durable; look-ups read the last committed state.
 
     The clock of a SQLite store is the host's: all processes that share the file share the host.
@@ -200,6 +205,12 @@ class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
         return tuple(rows.approval_from(row) for row in self._read("same_ask", *same_ask_bindings(ask)))
 
+    async def closed_ask(
+        self, ask: SameAsk, *, call_id: CallId, fingerprint: str, own_key: OperationKey
+    ) -> tuple[Approval, ...]:
+        bindings = (*same_ask_bindings(ask)[:5], call_id, fingerprint, own_key)
+        return tuple(rows.approval_from(row) for row in self._read("closed_ask", *bindings))
+
     async def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
         row = next(iter(self._read("approval", tenant, approval_id)), None)
         return None if row is None else rows.approval_from(row)
@@ -215,6 +226,9 @@ class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
         found = self._approvals("approvals_of_tenant_after", tenant, states, *rows.place_of(mark), limit)
         found.sort(key=lambda row: (row[_ASKED_AT], row[_APPROVAL_ID]), reverse=True)
         return tuple(rows.approval_from(row) for row in found[:limit])
+
+    async def waiting_marks(self, tenant: str, *, limit: int) -> tuple[WaitingMark, ...]:
+        return tuple(map(rows.waiting_mark_from, self._read("waiting_marks", tenant, limit)))
 
     def _approvals(
         self, name: str, tenant: str, states: Sequence[ApprovalState], *bindings: Any
@@ -338,38 +352,30 @@ class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
     async def chained(self, *, tenant: str | None = None, newest: int | None = None) -> AsyncIterator[ChainedEvent]:
         """Reads through a connection of its own, so that a long export disturbs nobody."""
         if newest is not None:
-            found = self._read("newest", newest) if tenant is None else self._read("newest_of_tenant", tenant, newest)
-            for row in found[::-1]:
+            last = ("newest", newest) if tenant is None else ("newest_of_tenant", tenant, newest)
+            for row in (await read_apart(self._path, *last))[::-1]:
                 yield rows.event_from(row)
             return
-        name = "chained" if tenant is None else "chained_of_tenant"
-        bindings = () if tenant is None else (tenant,)
-        with translated(self._path):
-            connection = read_only(self._path)
-            try:
-                for row in connection.execute(SQL[name], bindings):
-                    yield rows.event_from(row)
-            finally:
-                connection.close(True)
+        wanted = ("chained",) if tenant is None else ("chained_of_tenant", tenant)
+        async with moment(self._path) as look:
+            async for row in look.each(*wanted):
+                yield rows.event_from(row)
 
     async def events_after(self, tenant: str, mark: Mark | None, *, limit: int) -> tuple[ChainedEvent, ...]:
-        found = self._read("events_of_tenant_after", tenant, *rows.place_of_event(mark), limit)
-        return tuple(map(rows.event_from, found))
+        several = await read_apart(self._path, "events_of_tenant_after", tenant, *rows.place_of_event(mark), limit)
+        return tuple(map(rows.event_from, several))
 
     @asynccontextmanager
     async def snapshot(self, *, tenant: str | None = None) -> AsyncIterator[AuditSnapshot]:
-        with translated(self._path):
-            connection = read_only(self._path)
-            try:
-                connection.execute("BEGIN")
-                counted = ("count_events", ()) if tenant is None else ("count_events_of_tenant", (tenant,))
-                count: Any = connection.execute(SQL[counted[0]], counted[1]).fetchall()[0][0]
-                heads = tuple(rows.head_from(row) for row in connection.execute(SQL["heads"]))
-                tombstones = tuple(rows.tombstone_from(row) for row in connection.execute(SQL["tombstones"]))
-                events = _events(connection.execute(SQL["chained"]))
-                yield AuditSnapshot(heads=heads, count=count, events=events, tombstones=tombstones)
-            finally:
-                connection.close(True)
+        counting = ("count_events",) if tenant is None else ("count_events_of_tenant", tenant)
+        async with moment(self._path) as look:
+            (count,) = (await look.found(*counting))[0]
+            yield AuditSnapshot(
+                heads=tuple(map(rows.head_from, await look.found("heads"))),
+                count=count,
+                events=_events(look.each("chained")),
+                tombstones=tuple(map(rows.tombstone_from, await look.found("tombstones"))),
+            )
 
     async def heads(self) -> tuple[ChainHead, ...]:
         return tuple(rows.head_from(row) for row in self._read("heads"))
@@ -399,8 +405,8 @@ class SqliteStore(SqliteArchive, SqliteCredentials, SqliteOutbox):
             return found
 
 
-async def _events(cursor: apsw.Cursor) -> AsyncIterator[ChainedEvent]:
-    for row in cursor:
+async def _events(found: AsyncIterator[tuple[Any, ...]]) -> AsyncIterator[ChainedEvent]:
+    async for row in found:
         yield rows.event_from(row)
 
 

@@ -12,12 +12,14 @@ import apsw
 from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite.outbox_tables import SqliteOutboxTables
+from placet.adapters.stores.sqlite.reminder_tables import SqliteReminderTables
 from placet.adapters.stores.sqlite.statements import queries
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval, Mac, Question, SignedVote
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
 from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect
+from placet.model.grant import Grant, GrantId, StoredGrant
 from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
 from placet.model.ledger import Place, SameAsk, Step
 from placet.model.retention import Hold
@@ -29,7 +31,7 @@ SQL = queries()
 KEY_CHECK = "key_check"
 
 
-class SqliteTables(SqliteOutboxTables):
+class SqliteTables(SqliteOutboxTables, SqliteReminderTables):
     """Rows in SQLite. Changes compare what was read; a miss means two writers, and the transaction is given up."""
 
     def __init__(self, connection: apsw.Connection, chain: ChainWriter) -> None:
@@ -84,6 +86,10 @@ class SqliteTables(SqliteOutboxTables):
     def open_approval(self, ask: SameAsk) -> Approval | None:
         found = self._connection.execute(SQL["same_ask"], same_ask_bindings(ask))
         return next((rows.approval_from(row) for row in found if row[8] in ("pending", "approved")), None)
+
+    def standing_approvals(self, ask: SameAsk) -> tuple[Approval, ...]:
+        found = self._connection.execute(SQL["same_ask"], same_ask_bindings(ask)).fetchall()
+        return tuple(map(rows.approval_from, found))
 
     def add_approval(self, approval: Approval) -> None:
         self._write("add_approval", *rows.approval_row(approval))
@@ -189,7 +195,7 @@ class SqliteTables(SqliteOutboxTables):
         self._write("refuse_waiting", waiting.number)
 
     def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
-        for name in ("drop_approval", "drop_votes", "drop_edit"):
+        for name in ("drop_approval", "drop_votes", "drop_edit", "drop_reminders"):
             self._write(name, tenant, approval_id)
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
@@ -239,6 +245,25 @@ class SqliteTables(SqliteOutboxTables):
 
     def touch_credential(self, row: StoredCredential, at: datetime) -> None:
         self._write("touch_credential", row.kind.value, row.name, rows.microseconds(at))
+
+    def grant(self, tenant: str, grant_id: GrantId) -> StoredGrant | None:
+        row = self._one("grant", tenant, grant_id)
+        return None if row is None else rows.grant_from(row)
+
+    def add_grant(self, stored: StoredGrant) -> None:
+        self._write("add_grant", *rows.grant_row(stored))
+
+    def use_grant(self, stored: StoredGrant, at: datetime) -> None:
+        seen = (stored.grant.tenant, stored.grant.grant_id, stored.mac.value, stored.uses)
+        if self._write("use_grant", rows.microseconds(at), *seen) != 1:
+            raise StoreUnavailable("The grant moved under its transaction.")
+
+    def revoke_grant(self, was: StoredGrant, revoked: Grant, mac: Mac) -> None:
+        if self._write("revoke_grant", *rows.grant_revocation(revoked, mac, was=was)) != 1:
+            raise StoreUnavailable("The grant moved under its transaction.")
+
+    def end_grant(self, stored: StoredGrant, at: datetime) -> None:
+        self._write("end_grant", rows.microseconds(at), stored.grant.tenant, stored.grant.grant_id)
 
     def put_key_check(self, check: Mac) -> None:
         self._write("put_meta", KEY_CHECK, rows.mac_text(check))

@@ -1,0 +1,204 @@
+"""`placet runs`: how far each run has come, and what is left open of it. Looking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shlex import quote
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.failing import UsageProblem, scope_hint
+from placet.cli.project import ask
+from placet.cli.run_lists import runs_of
+from placet.cli.screen import Column, instant_data, shown
+from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
+from placet.cli.table import COMMANDS, Exit
+from placet.engine.run_views import RunCall, RunDetails, RunEffects, RunView
+from placet.errors import DecisionRefused, NotFound
+from placet.model.run import LeftOpen
+from placet.rules.documents import document_of
+from placet.rules.policy import READ_EFFECTS_SCOPE
+
+app = new_app("runs")
+_verbs = COMMANDS["runs"].verbs
+
+
+@app.command("list", help=_verbs["list"], epilog=epilog())
+@with_served_list_session
+def list_runs(
+    session: Session,
+    left_open: Annotated[
+        str | None,
+        typer.Option("--left-open", metavar="WHAT", help="Only those with something unknown, in_progress or waiting."),
+    ] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Your own alone.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000, help="How many, the last to be opened first.")
+    ] = 100,
+) -> Exit:
+    left = _left(left_open)
+    with _next_step(session):
+        place = runs_of(session)
+        views = ask(place, lambda runs: runs.own(left, limit) if mine else runs.listed(left, limit))
+    session.screen.listing(
+        "runs",
+        views,
+        as_data=_data,
+        columns=[
+            Column(title="steps", cell=lambda v: f"{v.steps} of {v.max_steps}"),
+            Column(title="left open", cell=_left_words),
+            Column(title="stopped", cell=lambda v: "yes" if v.stopped_by else "-"),
+            Column(title="by", cell=lambda v: " for ".join(v.requested_by)),
+            Column(title="opened at", cell=lambda v: session.screen.instant(v.opened_at) or ""),
+            Column(title="last step", cell=lambda v: session.screen.instant(v.stepped_at) or "-"),
+            Column(title="run", cell=lambda v: v.run_id),
+        ],
+        item_schema="run/1",
+        nothing="There is no such run that you may see.",
+    )
+    return Exit.OK
+
+
+@app.command("show", help=_verbs["show"], epilog=epilog())
+@with_served_session
+def show_run(
+    session: Session,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
+    calls: Annotated[int, typer.Option("--calls", min=1, max=1_000, help="How many calls, last change first.")] = 100,
+) -> Exit:
+    with _next_step(session):
+        view = ask(runs_of(session), lambda runs: runs.show(run, calls))
+    _show(session, view)
+    return Exit.OK
+
+
+def _left(said: str | None) -> LeftOpen | None:
+    try:
+        return None if said is None else LeftOpen(said)
+    except ValueError:
+        pass
+    raise UsageProblem(f"--left-open is one of {', '.join(LeftOpen)}")
+
+
+@contextmanager
+def _next_step(session: Session) -> Iterator[None]:
+    """What goes wrong in here is told with a next step."""
+    try:
+        yield
+    except NotFound as error:
+        error.hint = f"placet runs list{session.there} prints their names."
+        raise
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(READ_EFFECTS_SCOPE)
+        raise
+
+
+# ---------------------------------------------------------------- showing
+
+
+def _left_words(view: RunView) -> str:
+    return ", ".join(_words(each) for each in view.left_open) or "-"
+
+
+def _show(session: Session, view: RunDetails) -> None:
+    screen = session.screen
+    if not screen.is_text:
+        screen.document("run_details/1", _details(view))
+        return
+    screen.fields(
+        [
+            ("run", view.run_id),
+            ("by", " for ".join(view.requested_by)),
+            ("opened at", screen.instant(view.opened_at)),
+            ("last step", screen.instant(view.stepped_at)),
+            ("steps", f"{view.steps} of {view.max_steps}"),
+            ("policy", f"{view.policy_version}{_POLICY[view.is_policy_todays]}"),
+            ("left open", _left_words(view)),
+            ("stopped by", _stopped(view)),
+            ("closed tools", ", ".join(view.closed_tools) or None),
+            ("effects", None if view.effects is None else _effect_words(view.effects)),
+            ("waiting", _waiting(view)),
+        ]
+    )
+    for call in view.calls or ():
+        screen.line(_line(session, call))
+    if view.has_more_calls:
+        screen.talk("There are more calls than these: --calls")
+    if view.calls is None:
+        screen.talk("What its calls came to is told with audit.read, effects.read or effects.reconcile.")
+    if view.effects is not None and view.effects.unknown:
+        screen.talk(f"Learn what became of what is unknown: placet effects list --state unknown{session.there}")
+    if view.waiting:
+        screen.talk(f"See what waits: placet approvals show {quote(shown(view.waiting[0]))}{session.there}")
+
+
+_POLICY = {True: "", False: " (not today's)", None: ""}
+
+
+def _words(code: str) -> str:
+    return code.replace("_", " ")
+
+
+def _effect_words(effects: RunEffects) -> str:
+    counts: Any = document_of(effects)
+    return ", ".join(f"{count} {_words(name)}" for name, count in counts.items() if count) or "none"
+
+
+def _stopped(view: RunView) -> str | None:
+    what = {"all": "a stop of everything", "tenant": "a stop of the tenant", "run": "a stop of this run"}
+    return ", ".join(what[each] for each in view.stopped_by) or None
+
+
+def _waiting(view: RunView) -> str | None:
+    rest = view.waiting_count - len(view.waiting)
+    more = [f"and {rest} more"] if rest else []
+    return ", ".join([*view.waiting, *more]) or None
+
+
+def _line(session: Session, call: RunCall) -> str:
+    if call.tool is None:
+        return f"  {shown(call.call_id)}  no row: a read, a refusal, or answered from the record"
+    at = session.screen.instant(call.changed_at) or "-"
+    words = f"{call.state or '-'}" + (f" ({call.reason})" if call.reason else "")
+    asked = f"  {call.approval_id}" if call.approval_id else ""
+    return f"  {shown(call.call_id)}  {shown(call.tool)}  {shown(words)}  {at}{shown(asked)}"
+
+
+def _data(view: RunView) -> dict[str, Any]:
+    return {
+        "run_id": view.run_id,
+        "tenant": view.tenant,
+        "requested_by": list(view.requested_by),
+        "opened_at": instant_data(view.opened_at),
+        "stepped_at": instant_data(view.stepped_at),
+        "steps": view.steps,
+        "max_steps": view.max_steps,
+        "policy_version": view.policy_version,
+        "is_policy_todays": view.is_policy_todays,
+        "left_open": [each.value for each in view.left_open],
+        "stopped_by": list(view.stopped_by),
+        "closed_tools": list(view.closed_tools),
+        "waiting_count": view.waiting_count,
+        "waiting": list(view.waiting),
+        "effects": document_of(view.effects),
+    }
+
+
+def _details(view: RunDetails) -> dict[str, Any]:
+    calls = None if view.calls is None else [_call_data(call) for call in view.calls]
+    return {**_data(view), "calls": calls, "has_more_calls": view.has_more_calls}
+
+
+def _call_data(call: RunCall) -> dict[str, Any]:
+    return {
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "state": call.state,
+        "reason": call.reason,
+        "approval_id": call.approval_id,
+        "began_at": instant_data(call.began_at),
+        "changed_at": instant_data(call.changed_at),
+    }

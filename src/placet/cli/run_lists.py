@@ -1,0 +1,78 @@
+"""Runs as one person looks at them: of the store here, or of a server. What is shown of both is the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from placet.cli.project import Place, is_text, open_project, person, require_store
+from placet.cli.remote import there
+from placet.cli.session import Session
+from placet.cli.settings import Settings
+from placet.engine.run_views import RunDetails, RunView
+from placet.errors import NotFound
+from placet.model.principal import Principal
+from placet.model.run import LeftOpen
+
+if TYPE_CHECKING:
+    from placet.client import AsyncClient
+    from placet.engine.gate import Gate
+
+
+class RunList(Protocol):
+    """What a person may ask about runs. Everything raises what `Runs` of the library raises; a server's, what its
+    client raises as well.
+    """
+
+    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]: ...
+
+    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]: ...
+
+    async def show(self, run_id: str, calls: int) -> RunDetails: ...
+
+
+def runs_of(session: Session) -> Place[RunList]:
+    """Where the command line asks; what it lacks is told in the order of what is looked at first."""
+    if session.server is not None:
+        return partial(there, session.server, _RunsThere)
+    require_store(session.settings)
+    return partial(_here, session.settings, person(session.settings))
+
+
+@asynccontextmanager
+async def _here(settings: Settings, by: Principal) -> AsyncIterator[RunList]:
+    async with open_project(settings, ()) as gate:
+        yield _RunsHere(gate, by)
+
+
+class _RunsHere:
+    def __init__(self, gate: Gate, by: Principal) -> None:
+        self._runs = gate.runs
+        self._by = by
+
+    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
+        return (await self._runs.page(by=self._by, left=left, limit=limit)).rows
+
+    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
+        return (await self._runs.own_page(by=self._by, left=left, limit=limit)).rows
+
+    async def show(self, run_id: str, calls: int) -> RunDetails:
+        return await self._runs.show(run_id, by=self._by, limit=calls)
+
+
+class _RunsThere:
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
+        return await self._client.runs(left=left, limit=limit)
+
+    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
+        return await self._client.own_runs(left=left, limit=limit)
+
+    async def show(self, run_id: str, calls: int) -> RunDetails:
+        if not run_id or not is_text(run_id):
+            raise NotFound("There is no such run in your tenant.")
+        return await self._client.run(run_id, calls=calls)

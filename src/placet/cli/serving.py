@@ -1,0 +1,71 @@
+"""`[serve]` of placet.toml: where `placet serve` listens, and as whom the world knows it.
+
+Closed as the rest of the file. `--host` and `--port` come before it; `placet serve --dev` goes by none of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from placet.cli.members import Members, checked
+from placet.model.serving import Certificate, Listening, Place
+from placet.rules import serving as rules
+
+_MEMBERS: Final = (
+    "host",
+    "port",
+    "public_url",
+    "trusted_proxies",
+    "certificate",
+    "certificate_key",
+    "metrics",
+)
+
+
+def listening_of(table: object, *, file: Path | None, folder: Path) -> Listening:
+    """What the table says, with the defaults where it says nothing.
+
+    Raises:
+        ConfigProblem: a member is not known, not of its kind, or cannot be used.
+    """
+    if table is None:
+        return Listening()
+    said = Members(table, "[serve]", file)
+    said.refuse_unknown(_MEMBERS)
+    usual = Listening()
+    found = Listening(
+        host=said.text("host") or usual.host,
+        port=usual.port if said.table.get("port") is None else _port(said, "port", said.table["port"]),
+        public_url=said.text("public_url"),
+        trusted_proxies=said.texts("trusted_proxies"),
+        certificate=_certificate(said, folder),
+        metrics_at=_place(said, "metrics"),
+    )
+    checked("[serve]", file, lambda: rules.require_sound(found))
+    return found
+
+
+def _certificate(said: Members, folder: Path) -> Certificate | None:
+    chain, key = said.text("certificate"), said.text("certificate_key")
+    if chain is None and key is None:
+        return None
+    if chain is None or key is None:
+        said.fail("certificate", "a file, together with certificate_key; both of them or neither")
+    return Certificate(chain=folder / chain, key=folder / key)
+
+
+def _place(said: Members, name: str) -> Place | None:
+    text = said.text(name)
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit():
+        said.fail(name, 'an address and a port, such as "127.0.0.1:9464"')
+    return Place(host=host.removeprefix("[").removesuffix("]"), port=_port(said, name, int(port)))
+
+
+def _port(said: Members, name: str, value: object) -> int:
+    if type(value) is int and 0 <= value <= 65_535:
+        return value
+    said.fail(name, "a whole number from 0, which lets the system choose, to 65535")

@@ -1,0 +1,44 @@
+"""Where a process of the front doors listens, and as whom the world knows it. All of it is the deployment's word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8420
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An address of this machine, and a port there; 0 lets the system choose."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What a listener shows for itself, as PEM files: the certificate with what leads up to it, and its key."""
+
+    chain: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """What `[serve]` says.
+
+    Attributes:
+        public_url: this site as browsers and issuers know it: https, host and port. None: nobody was told.
+        trusted_proxies: addresses, or networks, whose word on where a request came from is believed.
+        certificate: for TLS of its own; without one somebody in front ends it.
+        metrics_at: where the numbers are served to whoever can reach it; None leaves them to `/metrics` and its scope.
+    """
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    public_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+    metrics_at: Place | None = None
