@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from placet.adapters.rates.steady import OwnRateLimiter
+from placet.adapters.telemetry.quiet import QuietMeter
 from placet.console.app import Console
-from tests.console.shop import MEI, Shop, fields_of, open_shop
+from placet.model.rates import Rate, RateLimits
+from tests.console.shop import MEI, OMAR, Shop, browser_of, fields_of, open_shop, sign_in
 
 
 @pytest.fixture
@@ -120,3 +123,55 @@ async def test_nobody_listens_without_signing_in(shop: Shop) -> None:
     assert await stream.said() == "signed_out\n"
     assert stream.status == 401
     await stream.ended()
+
+
+async def test_one_person_holds_no_more_streams_than_its_own_and_a_closed_one_counts_no_more(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placet.console.app.MOST_OPEN_EACH", 2)
+    cookie = shop.browser.cookies["__Host-placet"]
+    opened = [Stream(shop.app, cookie) for _ in range(2)]
+    for stream in opened:
+        await stream.said()
+    third = Stream(shop.app, cookie)
+    await third.ended()
+    assert third.status == 503
+    omar = await shop.sessions.open(OMAR)
+    other = Stream(shop.app, omar.cookie)
+    await other.said()
+
+    opened[0].leave()
+    await opened[0].ended()
+    again = Stream(shop.app, cookie)
+    await again.said()
+
+    assert again.status == other.status == 200
+    for stream in (opened[1], again, other):
+        stream.leave()
+        await stream.ended()
+
+
+async def test_whoever_comes_too_often_is_told_when_to_come_and_nothing_is_done(shop: Shop) -> None:
+    limits = RateLimits(per_principal=Rate(count=3, seconds=60))
+    limiter = OwnRateLimiter(limits, clock=shop.clock, meter=QuietMeter())
+    app = Console(shop.gate, sessions=shop.sessions, clock=shop.clock, rate_limiter=limiter)
+    approval_id = await shop.asked("refund", order="o-1", amount=5)
+    async with browser_of(app) as browser:
+        await sign_in(browser, shop.sessions.link_for(MEI))
+        fields = fields_of((await browser.get(f"/console/approvals/{approval_id}")).text, "/decision")
+        assert (await browser.get("/console/")).status_code == 200
+        assert (await browser.get("/console/tools")).status_code == 200
+
+        refused = [
+            await browser.get("/console/"),
+            await browser.post(f"/console/approvals/{approval_id}/decision", data=fields | {"decision": "approve"}),
+            await browser.get("/console/live"),
+        ]
+
+        assert [each.status_code for each in refused] == [429] * 3
+        assert {each.headers["retry-after"] for each in refused} == {"60"}
+        assert all("come too often" in each.text for each in refused)
+        (waiting,) = await shop.gate.desk.pending(by=MEI)
+        assert waiting.approval_id == approval_id
+        shop.clock.advance(60)
+        assert (await browser.get("/console/")).status_code == 200

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +40,12 @@ from placet.engine.faults import told
 from placet.engine.gate import Gate
 from placet.engine.listing import PEOPLE_FAILED
 from placet.errors import AuditBusy, DecisionRefused, MisuseError, NotFound, PlacetError, StoreError
+from placet.model import rates
 from placet.model.waking import approvals_topic
 from placet.model.watching import WaitingMark
 from placet.ports.clock import Clock
 from placet.ports.issuer_sign_in import IssuerSignIn
+from placet.ports.rate_limits import RateLimiter
 from placet.ports.sessions import ConsoleSession, Sessions
 from placet.ports.wakeups import Wakeup, pause
 
@@ -55,6 +59,9 @@ _STATIC_NAMES = frozenset(path.name for path in _STATIC.iterdir() if path.suffix
 LOOK_SECONDS = 5.0
 """How often an open page looks for changes where nobody wakes it."""
 _BEAT_SECONDS = 15.0
+MOST_OPEN = 1_024
+MOST_OPEN_EACH = 64
+"""Pages that hear of changes at the same time, of everybody and of one person; one more is only told when it asks."""
 
 _LOOKS: dict[str, Page] = {
     "/": inbox.inbox,
@@ -99,6 +106,7 @@ class Console:
         form_seconds: how long a browser may take to send a form.
         issuers: whose own pages people come in through; not where it `is_dev`.
         public_url: this site as browsers know it; forms come from there. Without it they come from where `Host` says.
+        rate_limiter: the one limit of all front doors; asked for every request of somebody who has signed in.
     """
 
     def __init__(
@@ -112,8 +120,11 @@ class Console:
         form_seconds: float = FORM_SECONDS,
         issuers: IssuerSignIn | None = None,
         public_url: str | None = None,
+        rate_limiter: RateLimiter | None = None,
     ) -> None:
         self.root = root
+        self._rate_limiter = rate_limiter
+        self._open: Counter[tuple[str, str]] = Counter()
         self._closing = asyncio.Event()
         self._gate = gate
         self._sessions = sessions
@@ -173,7 +184,7 @@ class Console:
             visit = await seen_by(request)
             if visit is None:
                 return self._to_sign_in(request)
-            answer = await self._answered(visit, page)
+            answer = await self._too_often(visit) or await self._answered(visit, page)
             if page in _GLANCES and answer.status_code >= 400:
                 answer.headers["HX-Reswap"] = "none"  # what an open page says stays until there is something better
             return answer
@@ -185,6 +196,8 @@ class Console:
             visit = await self._visit(request)
             if visit is None:
                 return plain("signed_out", 401)
+            if (refusal := await self._too_often(visit)) is not None:
+                return refusal
             try:
                 form = await self._doors.form(request, visit.session)
             except NotAForm as refused:
@@ -212,6 +225,20 @@ class Console:
             templates=self._templates,
             root=self.root,
         )
+
+    async def _too_often(self, visit: Visit) -> Response | None:
+        """What is answered instead where somebody's requests come too often; nothing else was done then."""
+        if self._rate_limiter is None:
+            return None
+        match await self._rate_limiter.admit(visit.by):
+            case rates.Admitted():
+                return None
+            case rates.TooOften(retry_after_seconds=seconds):
+                said = "They come too often, and this one was not looked at. Go back, wait a moment, and try again."
+                answer = self._fault(visit, 429, "Too many requests", said)
+                answer.headers["Retry-After"] = str(max(1, math.ceil(seconds)))
+                protect(answer.headers, nonce=visit.nonce)
+                return answer
 
     async def _answered(self, visit: Visit, page: Page) -> Response:
         try:
@@ -245,10 +272,26 @@ class Console:
         visit = await self._watch(request)
         if visit is None:
             return plain("signed_out", 401)
-        answer = StreamingResponse(self._changes(visit), media_type="text/event-stream")
+        if (refusal := await self._too_often(visit)) is not None:
+            return refusal
+        if self._open.total() >= MOST_OPEN or self._open[visit.by.tenant, visit.by.subject] >= MOST_OPEN_EACH:
+            return plain("too_many_waiting", 503)
+        answer = StreamingResponse(self._counted(visit), media_type="text/event-stream")
         protect(answer.headers, nonce=visit.nonce)
         answer.headers["X-Accel-Buffering"] = "no"
         return answer
+
+    async def _counted(self, visit: Visit) -> AsyncIterator[str]:
+        """The changes, for as long as the page is open and one of so many."""
+        whose = visit.by.tenant, visit.by.subject
+        self._open[whose] += 1
+        try:
+            async for change in self._changes(visit):
+                yield change
+        finally:
+            self._open[whose] -= 1
+            if not self._open[whose]:
+                del self._open[whose]
 
     async def _changes(self, visit: Visit) -> AsyncIterator[str]:
         before: tuple[WaitingMark, ...] | None = None

@@ -193,6 +193,7 @@ async def _served(
                 is_dev=developer is not None,
                 issuers=admitting.issuers,
                 public_url=outside.site.public_url,
+                rate_limiter=admitting.rate_limiter,
             )
             doors = Doors(
                 sign_in=admitting.sign_in,
