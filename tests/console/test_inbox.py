@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +128,19 @@ async def test_an_event_that_somebody_broke_is_an_alarm_and_breaks_no_page() -> 
     for facts in ({}, {"kind": []}, {"kind": {}}, {"kind": 7}, {"kind": "approval_suspect"}):
         assert Entry(writer="w", sequence=1, facts=facts).is_alarm
     assert not Entry(writer="w", sequence=1, facts={"kind": "started"}).is_alarm
+
+
+async def test_a_question_of_an_older_policy_says_that_nobody_can_decide_it(tmp_path: Path) -> None:
+    asks = placet.AskRules(rules=(placet.AskRule(name="money"),))
+    async with open_shop(tmp_path / "placet.db", policy=placet.Matrix(asks=asks)) as shop:
+        approval_id = await shop.asked("refund", order="o-1", amount=5)
+        assert "nobody can decide" not in await page(shop, "/?tab=pending")
+
+    other = placet.AskRules(rules=(placet.AskRule(name="payments"),))
+    async with open_shop(tmp_path / "placet.db", policy=placet.Matrix(asks=other)) as shop:
+        listed = await page(shop, "/?tab=pending")
+        card = text_of(await page(shop, f"/approvals/{approval_id}"))
+
+        assert "nobody can decide it any more: it has to be asked anew" in text_of(listed)
+        assert "not yours to decide" not in listed
+        assert card.index("Another policy is in force") < card.index("As JSON")

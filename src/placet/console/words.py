@@ -40,6 +40,9 @@ WHY_NOT = {
 }
 """Why a person may not decide, by the desk's code."""
 
+NOBODY_ANY_MORE = frozenset({"policy_changed", "rule_not_here"})
+"""Codes that hold for everybody: the question has to be asked anew."""
+
 REQUIREMENT_WORDS = {
     "confirm": "the person the agent acts for has to confirm it",
     "review": "somebody entitled, who has not asked for it, has to approve it",
