@@ -630,6 +630,7 @@ async def test_what_a_grant_let_through_stays_done_when_it_is_revoked(open_world
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the contract": ({"version": "2"}, {}, "contract_changed"),
+    "what is redacted": ({"redact": ("count",)}, {}, "contract_changed"),
     "the policy": ({}, {"policy": policy(usable_for_seconds=299.0)}, "policy_changed"),
     "the most of a grant": ({}, {"policy": policy(grants=GrantTerms(max_uses=4, max_seconds=9.0))}, "policy_changed"),
 }
@@ -648,6 +649,8 @@ async def test_a_grant_is_void_once_what_it_was_given_under_has_changed(
     assert isinstance(await run(after), AwaitingApproval)
     view = await after.gate.grants.show(grant.grant_id, by=APPROVER)
     assert (view.state, view.why_not, view.uses) == (GrantState.VOID, why, 0)
+    is_known = why != "contract_changed"  # what another contract redacts is not known here
+    assert (view.limits is not None, view.covers != ()) == (is_known, is_known)
     assert isinstance(await run(before, call_id="c2"), Succeeded)
     revoked = await after.gate.grants.revoke(grant.grant_id, by=APPROVER)
     assert revoked.state is GrantState.REVOKED

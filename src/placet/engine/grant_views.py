@@ -32,7 +32,7 @@ class GrantView:
         grant_id: empty of one that is not given yet.
         why_not: why it is void: `contract_changed`, `policy_changed` or `key_changed`; None if it is not.
         granted_to, on_behalf_of: whose calls it is for.
-        limits: as people write them; None where they cannot be read any more.
+        limits: as people write them; None where they cannot be read any more, or of a contract that is not here.
         covers: the same in words, with whose calls, where, how many and until when.
         digest: what giving it must carry; it names all that was shown.
         words: what its giver said.
@@ -88,7 +88,12 @@ class GrantViews:
             case _:
                 why_not = self._why_void(stored)
                 state = GrantState.USABLE if why_not is None else GrantState.VOID
-        return view_of(stored, limits, state, why_not)
+        return view_of(stored, limits if self._is_contract_known(stored) else None, state, why_not)
+
+    def _is_contract_known(self, stored: StoredGrant) -> bool:
+        """Whether the very contract it was given under is here; without it nobody knows what is redacted."""
+        tool = self._registry.tools.get(stored.grant.tool)
+        return tool is not None and tool.contract.digest == stored.grant.contract_digest
 
     def _why_void(self, stored: StoredGrant) -> str | None:
         grant = stored.grant
