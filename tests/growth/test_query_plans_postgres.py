@@ -46,6 +46,7 @@ MAY_SORT = {
     "renew_leases": "what one owner has in flight, which is locked in one order",
     "same_ask": "approvals of one question, of which there are a few",
     "closed_ask": "the same",
+    "standing_approvals": "the same, which are locked in one order",
     "open_approval": "approvals of one question, of which there are a few",
     "edits": "what people made of one question",
     "overdue_approvals": "what waits for a person",
