@@ -51,14 +51,23 @@ def kept(project: Project) -> Project:
     return project
 
 
+WORKING: dict[int, dict[str, Any]] = {}
+"""The first line of each worker, by its process id."""
+
+
 def worker(project: Project, *words: str) -> subprocess.Popen[bytes]:
-    return project.start("worker", "--interval", "0.05", *words)
+    """One that has begun: before that a signal ends it as it ends any process."""
+    process = project.start("worker", "--interval", "0.05", *words)
+    assert process.stderr is not None
+    WORKING[process.pid] = json.loads(process.stderr.readline())
+    return process
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, list[dict[str, Any]]]:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
-    return process.returncode, out.decode(), [json.loads(line) for line in err.decode().splitlines()]
+    lines = [json.loads(line) for line in err.decode().splitlines()]
+    return process.returncode, out.decode(), [WORKING[process.pid], *lines]
 
 
 def until(project: Project, state: str, count: int) -> None:
@@ -131,7 +140,7 @@ def test_a_fault_of_the_store_is_told_and_the_worker_goes_on(kept: Project) -> N
     time_out = time.monotonic() + PATIENCE_SECONDS
     holder = apsw.Connection(str(kept.folder / "placet.db"))
     holder.execute("ALTER TABLE effects RENAME TO gone")
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = [WORKING[process.pid]]
     assert process.stderr is not None
     while not any(line["message"] == "round failed" for line in lines):
         lines.append(json.loads(process.stderr.readline()))
