@@ -5,8 +5,7 @@ PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
 # Extra arguments for the program behind a target, e.g. make demo ARGS="--yes-as mara"
 ARGS ?=
-# One more than the two cores that this is measured on: many tests wait for processes, servers and clocks.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 2
 # The PostgreSQL servers of `make test-servers`; `make test` takes the 18 that the development requirements bring along.
 SERVERS ?= 15
 
