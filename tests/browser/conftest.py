@@ -58,6 +58,7 @@ class Site:
 
     Attributes:
         faults: what the browser complained of: script errors, blocked content, failed loads.
+        has_jumped: whether a page's clock was set forward: what it was asking for just then has taken too long for it.
     """
 
     gate: Gate
@@ -68,6 +69,7 @@ class Site:
     pictures: Path
     contexts: list[BrowserContext]
     calls: int = 0
+    has_jumped: bool = False
 
     @property
     def address(self) -> str:
@@ -110,6 +112,7 @@ class Site:
 
 
 OpenSite = Callable[..., Awaitable[Site]]
+_TOO_LONG = "htmx:error: timeout"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -158,7 +161,7 @@ async def open_site(tmp_path: Path, running_browser: Browser) -> AsyncIterator[O
             return site
 
         yield open_one
-    assert [fault for site in sites for fault in site.faults] == []
+    assert [fault for site in sites for fault in site.faults if not (site.has_jumped and _TOO_LONG in fault)] == []
 
 
 class Server:
