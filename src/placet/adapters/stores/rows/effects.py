@@ -24,6 +24,15 @@ def effect_row(effect: Effect) -> tuple[Any, ...]:
         effect.run_id,
         effect.call_id,
         effect.subject,
+        *_standing(effect),
+        microseconds(effect.created_at),
+        microseconds(effect.updated_at),
+    )
+
+
+def _standing(effect: Effect) -> tuple[Any, ...]:
+    """How it stands, in the order of the columns that both an insert and a change write."""
+    return (
         effect.policy_version,
         effect.decision,
         effect.approval_id,
@@ -45,8 +54,6 @@ def effect_row(effect: Effect) -> tuple[Any, ...]:
         effect.result_digest,
         effect.external_reference,
         effect.reason,
-        microseconds(effect.created_at),
-        microseconds(effect.updated_at),
     )
 
 
@@ -58,27 +65,7 @@ def effect_change(effect: Effect, *, was: Effect) -> tuple[Any, ...]:
         effect.subject,
         effect.tool_version,
         effect.contract_digest,
-        effect.policy_version,
-        effect.decision,
-        effect.approval_id,
-        effect.state.value,
-        effect.fence,
-        effect.attempts,
-        effect.attempt,
-        effect.token,
-        effect.owner,
-        microseconds(effect.lease_until),
-        microseconds(effect.send_by),
-        effect.arrival_bound_seconds,
-        int(effect.ends_by_itself),
-        microseconds(effect.attempt_ended_at),
-        effect.probes,
-        microseconds(effect.probe_after),
-        effect.sealed_arguments,
-        effect.sealed_result,
-        effect.result_digest,
-        effect.external_reference,
-        effect.reason,
+        *_standing(effect),
         microseconds(effect.updated_at),
         was.tenant,
         was.operation_key,
