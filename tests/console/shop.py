@@ -119,6 +119,7 @@ async def open_shop(
     tools: list[Any] | None = None,
     policy: Any = None,
     people: Any = None,
+    pins: Path | None = None,
 ) -> AsyncIterator[Shop]:
     clock = FakeClock()
     async with placet.open(
@@ -128,6 +129,7 @@ async def open_shop(
         ids=SeededIds(),
         policy=policy,
         people=people,
+        pins=pins,
         recovery=placet.Recovery.MANUAL,
     ) as gate:
         sessions = SessionsInMemory(clock, seconds=7 * 86_400.0)

@@ -148,3 +148,49 @@ async def test_a_redacted_argument_is_in_no_telling_of_a_run(shop: Shop) -> None
 
     for view in ("compact", "timeline", "full"):
         assert "4000123412341234" not in await page(shop, f"/run?run=run-1&view={view}")
+
+
+async def test_a_run_is_cancelled_with_a_reason_once_the_word_is_typed(shop: Shop) -> None:
+    await shop.asked("refund", order="o-1", amount=5)
+    before = await page(shop, "/run?run=run-1")
+    assert "How it stands: open" in before and "1 of 200 steps" in before
+    fields = fields_of(before, "/run/change") | {"verb": "cancel", "reason": "the wrong <b>order</b>"}
+
+    unsure = await shop.browser.post("/console/run/change", data=fields)
+    assert unsure.status_code == 422
+    assert "Type the word cancel to cancel the run for good. Nothing was changed." in text_of(unsure.text)
+    sure = await shop.browser.post("/console/run/change", data=fields | {"typed": "cancel"})
+    assert (sure.status_code, sure.headers["location"]) == (
+        303,
+        "/console/run?run=run-1&done=run_cancelled&running=0",
+    )
+
+    after = await page(shop, "/run?run=run-1&done=run_cancelled&running=0")
+    assert "How it stands: cancelled" in after and "/run/change" not in after
+    assert "Changed by mei: “the wrong <b>order</b>”" in text_of(after).replace("&lt;", "<").replace("&gt;", ">")
+    assert "What it had asked for is withdrawn." in text_of(after)
+    assert "run-1" not in await page(shop, "/")
+
+
+async def test_a_run_is_paused_and_resumed_by_people_with_leave_alone(shop: Shop) -> None:
+    await shop.asked("refund", order="o-1", amount=5)
+    fields = fields_of(await page(shop, "/run?run=run-1"), "/run/change")
+
+    assert (await shop.browser.post("/console/run/change", data=fields | {"verb": "pause"})).status_code == 303
+    paused = await page(shop, "/run?run=run-1")
+    assert "How it stands: paused" in paused
+    assert re.findall(r'<option value="(\w+)">', paused) == ["resume", "cancel"]
+    assert (await shop.browser.post("/console/run/change", data=fields | {"verb": "resume"})).status_code == 303
+    assert "How it stands: open" in await page(shop, "/run?run=run-1")
+    nothing = await shop.browser.post("/console/run/change", data=fields | {"verb": "do"})
+    assert (nothing.status_code, "Say what to do with the run." in text_of(nothing.text)) == (422, True)
+    assert (await shop.browser.get("/console/run/change")).status_code in (404, 405)
+    assert "How it stands: open" in await page(shop, "/run?run=run-1")
+
+    looker = await shop.as_person(LOOKER)
+    shown = await looker.get("/console/run?run=run-1")
+    assert "/run/change" not in shown.text
+    own = fields_of((await looker.get("/console/me")).text, "/sign-out")
+    refused = await looker.post("/console/run/change", data=own | {"run": "run-1", "verb": "pause", "reason": ""})
+    assert refused.status_code == 403
+    assert "needs the scope ops.stop" in text_of(refused.text)

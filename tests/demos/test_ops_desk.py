@@ -253,7 +253,7 @@ def test_a_desk_ends_with_the_one_who_started_it(desk):
 
 
 def test_a_desk_that_cannot_start_says_so_and_leaves_nothing(tmp_path: Path):
-    (tmp_path / "desk.db").mkdir()
+    (tmp_path / "service.db").mkdir()
     desk = DeskProcess()
     with pytest.raises(RuntimeError, match="ended before it listened"):
         desk.start(tmp_path)

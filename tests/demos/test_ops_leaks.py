@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from placet.demos.ops.leaks import Leak, canaries, files_below, found_leaks
+from placet.demos.stage.leaks import Leak, canaries, files_below, found_leaks
 
 DISGUISES = {
     "text": lambda word: word.encode(),

@@ -2,18 +2,16 @@
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.demos.terminal import at_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -196,55 +194,9 @@ sys.exit(program.main(sys.argv[1:]))
 # ---------------------------------------------------------------- a person at a terminal
 
 
-class Terminal:
-    """A demo at a terminal: what it printed, and a keyboard."""
-
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        self.process = process
-        self.printed = ""
-        self._descriptor = descriptor
-
-    def wait_for(self, text: str, *, times: int = 1) -> None:
-        while self.printed.count(text) < times and self._read():
-            pass
-        assert self.printed.count(text) >= times, self.printed
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def end(self) -> int:
-        while self._read():
-            pass
-        return self.process.wait(30)
-
-    def _read(self) -> bool:
-        ready, _, _ = select.select([self._descriptor], [], [], 30)
-        try:
-            part = os.read(self._descriptor, 65_536) if ready else b""
-        except OSError:  # on Linux the end of a terminal is an error
-            part = b""
-        self.printed += part.decode()
-        return bool(part)
-
-
-@contextmanager
-def at_a_terminal(environment: dict[str, str], *arguments: str) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *arguments], env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    try:
-        yield Terminal(process, ours)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-
-
 def test_a_person_reads_the_call_and_says_yes_twice(environment):
     del environment["NO_COLOR"]
-    with at_a_terminal(environment) as terminal:
+    with at_a_terminal(environment, *COMMAND) as terminal:
         terminal.wait_for(QUESTION)
         assert "Bridge code: " in terminal.printed
         assert re.search(r"digest     [0-9a-f]{64}", terminal.printed)
@@ -262,7 +214,7 @@ def test_a_person_reads_the_call_and_says_yes_twice(environment):
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "yeah sure\n"])
 def test_whoever_does_not_say_yes_has_declined(environment, answer):
-    with at_a_terminal(environment, "--quiet") as terminal:
+    with at_a_terminal(environment, *COMMAND, "--quiet") as terminal:
         terminal.wait_for(QUESTION)
         assert "title      | edge: 28% of requests fail" in terminal.printed  # whoever decides sees it all the same
         terminal.type(answer)
@@ -277,7 +229,7 @@ def test_whoever_does_not_say_yes_has_declined(environment, answer):
 
 
 def test_the_second_ticket_can_be_declined_too(environment):
-    with at_a_terminal(environment) as terminal:
+    with at_a_terminal(environment, *COMMAND) as terminal:
         terminal.wait_for(QUESTION)
         terminal.type("y\n")
         terminal.wait_for(QUESTION, times=2)
@@ -292,7 +244,7 @@ def test_the_second_ticket_can_be_declined_too(environment):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_stops_the_desk_and_leaves_nothing(environment, number):
-    with at_a_terminal(environment) as terminal:
+    with at_a_terminal(environment, *COMMAND) as terminal:
         terminal.wait_for(QUESTION)
         desk = desk_of(terminal.printed)
         assert is_running(desk)

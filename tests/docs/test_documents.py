@@ -50,3 +50,14 @@ def test_an_indented_block_loses_its_indent(tmp_path: Path) -> None:
     document.write_text("1. first:\n\n   ```sh\n   $ placet demo \\\n     --help\n   # why\n   ```\n")
 
     assert [check_docs.shell_lines(block) for block in check_docs.blocks(document)] == [["placet demo    --help"]]
+
+
+@pytest.mark.req("B194")
+def test_the_choice_of_an_engine_is_argued_by_what_it_has_to_be_argued_by() -> None:
+    page = (check_docs.REPOSITORY / "docs" / "engines.md").read_text("utf-8")
+    argument = page.partition("## Is the plain state machine enough?")[2].partition("\n## ")[0].lower()
+
+    for criterion in ("recover", "branch", "interrupt", "test"):
+        assert criterion in argument, criterion
+    for engine in ("temporal", "dbos", "langgraph"):
+        assert engine in argument, engine

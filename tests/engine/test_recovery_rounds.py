@@ -16,6 +16,7 @@ import pytest
 
 import placet
 from placet.adapters.telemetry.quiet import QuietMeter
+from placet.engine.driven import Driven
 from placet.engine.gate import Gate
 from placet.engine.keeper import Keeper
 from placet.errors import MisuseError, NotFound, StoreInDoubt, StoreUnavailable
@@ -696,6 +697,7 @@ async def test_the_rounds_of_the_keeper_survive_whatever_is_raised(
         settings=placet.GateSettings(),
         owner=placet.model.identifiers.OwnerId("o"),
         meter=QuietMeter(),
+        driven=Driven(broken),
     )
     with caplog.at_level(logging.WARNING, logger="placet.keeper"):
         keeper.start_heartbeat()

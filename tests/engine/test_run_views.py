@@ -264,3 +264,11 @@ async def test_a_question_that_was_altered_is_told_as_no_call(open_world: OpenWo
     calls = (await world.gate.runs.show("r1", by=OPERATOR)).calls or ()
 
     assert [(call.call_id, call.tool) for call in calls] == [("sound", "pay"), ("altered", None)]
+
+
+async def test_why_a_run_was_paused_is_told_to_people_and_not_to_the_agent_that_opened_it(world: World) -> None:
+    boss = Principal.person("boss", tenant="acme", scopes=("ops.stop", "audit.read"))
+    await world.gate.runs.pause("r1", by=boss, reason="it buys too much")
+    assert (await world.gate.runs.show("r1", by=boss)).reason == "it buys too much"
+    shown = await world.gate.runs.show("r1", by=OPERATOR)
+    assert (shown.changed_by is not None, shown.reason) == (True, None)

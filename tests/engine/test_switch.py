@@ -397,7 +397,23 @@ def test_what_somebody_wrote_by_hand_is_no_scope(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", "everything", "tool", "tool:", "tool:a b", "run", "run:", "tenant:", "all:", "upstream:x", 7, None]
+    "words",
+    [
+        "",
+        "everything",
+        "tool",
+        "tool:",
+        "tool:a b",
+        "run",
+        "run:",
+        "tenant:",
+        "all:",
+        "upstream:X",
+        "upstream:",
+        "quarantine:x",
+        7,
+        None,
+    ],
 )
 async def test_words_that_mean_nothing_stop_nothing(open_world: OpenWorld, words: object) -> None:
     world = await open_world()
@@ -411,7 +427,12 @@ async def test_words_that_mean_nothing_stop_nothing(open_world: OpenWorld, words
 @pytest.mark.parametrize(
     "made",
     [
-        {"kind": StopKind.UPSTREAM, "name": "x"},
+        {"kind": StopKind.UPSTREAM},
+        {"kind": StopKind.UPSTREAM, "name": "X"},
+        {"kind": StopKind.QUARANTINE},
+        {"kind": StopKind.QUARANTINE, "name": "x"},
+        {"kind": StopKind.QUARANTINE, "name": "x@" + "0" * 31},
+        {"kind": StopKind.QUARANTINE, "name": "x@" + "0" * 32, "tenant": "acme"},
         {"kind": StopKind.ALL, "tenant": "acme"},
         {"kind": StopKind.TENANT},
         {"kind": StopKind.RUN, "name": "r"},

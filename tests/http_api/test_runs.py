@@ -46,7 +46,8 @@ async def test_a_run_is_shown_with_its_budget_and_what_its_calls_came_to(api: Ap
     some = (await api.get("/v1/runs/r1?calls=2", as_="t-agent")).json()
     assert (len(some["calls"]), some["has_more_calls"], run["has_more_calls"]) == (2, True, False)
     listed = (await api.get("/v1/runs", as_="t-agent")).json()["runs"]
-    assert listed == [{name: value for name, value in run.items() if name not in ("calls", "has_more_calls")}]
+    assert listed == [{name: value for name, value in run.items() if name in listed[0]}]
+    assert run.keys() - listed[0].keys() == {"budgets", "rests", "changed_by", "reason", "calls", "has_more_calls"}
     assert SECRET not in answer.text
 
 
@@ -175,3 +176,41 @@ async def test_runs_of_a_database_are_the_same(make_api: MakeApi, database: Data
     run = (await api.get("/v1/runs/r1")).json()
     assert (run["steps"], run["effects"]["unknown"], len(run["calls"])) == (3, 1, 3)
     assert (await api.get("/v1/runs/r1", as_="t-stranger")).status_code == 404
+
+
+async def test_a_run_is_paused_resumed_and_cancelled_by_those_who_may(api: Api) -> None:
+    await begun(api)
+
+    paused = await api.post("/v1/runs/r1/pause", {"reason": SECRET}, as_="t-mara")
+    assert paused.status_code == 200, paused.text
+    assert paused.json() == {"run_id": "r1", "status": "paused", "is_news": True, "withdrawn": 0, "running": []}
+    held = await api.propose("note", {"word": "b"}, call_id="c9")
+    assert (held.status_code, held.json()["code"], held.json()["retryable"]) == (403, "run_paused", True)
+    assert (await api.get("/v1/runs/r1", as_="t-mara")).json()["reason"] == SECRET
+    resumed = await api.post("/v1/runs/r1/resume", {}, as_="t-mara")
+    assert (resumed.json()["status"], resumed.json()["is_news"]) == ("open", True)
+
+    cancelled = await api.post("/v1/runs/r1/cancel", {}, as_="t-agent")
+    assert (cancelled.json()["status"], cancelled.json()["withdrawn"]) == ("cancelled", 1)
+    again = await api.post("/v1/runs/r1/cancel", {}, as_="t-agent")
+    assert (again.json()["is_news"], again.json()["withdrawn"]) == (False, 0)
+    over = await api.propose("note", {"word": "b"}, call_id="c9")
+    assert (over.status_code, over.json()["code"], over.json()["retryable"]) == (403, "run_cancelled", False)
+    assert SECRET not in str(await api.events())
+
+
+async def test_a_run_is_not_changed_by_others_nor_by_an_agent_that_was_paused(api: Api) -> None:
+    await begun(api)
+    assert (await api.post("/v1/runs/r1/pause", {}, as_="t-mara")).status_code == 200
+
+    for verb, who, status, code in (
+        ("resume", "t-agent", 403, "not_a_person"),
+        ("cancel", "t-plain", 403, "scope_missing"),
+        ("cancel", "t-other", 404, "not_found"),
+        ("cancel", "t-far", 404, "not_found"),
+    ):
+        answer = await api.post(f"/v1/runs/r1/{verb}", {}, as_=who)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+    assert (await api.post("/v1/runs/r1/remove", {}, as_="t-mara")).status_code == 400
+    assert (await api.post("/v1/runs/r1/cancel", {"why": ""}, as_="t-mara")).status_code == 400
+    assert (await api.get("/v1/runs/r1", as_="t-mara")).json()["status"] == "paused"

@@ -519,6 +519,20 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     "plain HTTP is for everybody": (
         "listening", Level.WARN, deployed(listening=Listening(host="0.0.0.0")), "trusted_proxies",
     ),
+    "MCP is served in the clear": (
+        "mcp", Level.FAIL, deployed(listening=Listening(host="0.0.0.0", mcp=True)), "trusted_proxies",
+    ),
+    "MCP is served for a site without a name": (
+        "mcp", Level.FAIL,
+        deployed(listening=Listening(host="0.0.0.0", trusted_proxies=("10.0.0.1",), mcp=True)), "public_url",
+    ),
+    "no issuer issues tokens for MCP": (
+        "mcp", Level.WARN,
+        deployed(
+            listening=Listening(public_url="https://desk.test", mcp=True), admission=Admission(issuers=(AN_ISSUER,))
+        ),
+        "mcp_audience",
+    ),
     "a secret of a destination is missing": (
         "announcements", Level.FAIL, deployed(announcements=Announcements(destinations=(A_DESTINATION,))),
         "whsec_ and base64",
@@ -541,7 +555,10 @@ async def test_by_a_key_that_is_not_the_stores_nothing_is_called_forged(
         assert {each.id for each in report.red} == {"key_of_store"}
 
 
-ELSEWHERE = {"store_writable", "store_space", "sqlite_version", "time_zones"}
+ELSEWHERE = {
+    "store_writable", "store_space", "sqlite_version", "time_zones",
+    "upstreams", "upstream_manifests", "upstream_pins", "upstream_terms", "upstream_quarantine",
+}  # fmt: skip
 """Checks whose wrong deployments are in other tests: they need another user, or another process."""
 
 

@@ -67,6 +67,9 @@ def test_these_kinds_of_events_are_announced_and_no_others() -> None:
         "record_altered": "alarm.record_altered",
         "credential_suspect": "alarm.credential_suspect",
         "grant_suspect": "alarm.grant_suspect",
+        "tool_accepted": "tool.accepted",
+        "tool_quarantined": "tool.quarantined",
+        "pin_suspect": "alarm.pin_suspect",
     }
     assert set(found.values()) | {"effect.unknown"} == {kind.value for kind in CONFIGURED_KINDS}
 
@@ -106,7 +109,7 @@ def test_a_destination_hears_of_its_tenants_and_kinds(
 
 
 def test_a_word_of_the_configuration_is_a_kind_or_a_group() -> None:
-    assert GROUPS == ("approval", "effect", "stop", "alarm")
+    assert GROUPS == ("approval", "effect", "stop", "tool", "alarm")
     assert kinds_of_word("effect") == {NoticeKind.EFFECT_UNKNOWN, NoticeKind.EFFECT_RECONCILED}
     assert kinds_of_word("effect.unknown") == {NoticeKind.EFFECT_UNKNOWN}
     assert frozenset().union(*map(kinds_of_word, GROUPS)) == frozenset(CONFIGURED_KINDS)
@@ -182,6 +185,9 @@ def test_every_kind_has_a_title_and_says_what_it_means() -> None:
         "alarm.record_altered": "ALARM: a record was altered",
         "alarm.credential_suspect": "ALARM: a credential was altered",
         "alarm.grant_suspect": "ALARM: a standing grant was altered",
+        "alarm.pin_suspect": "ALARM: an accepted description was altered",
+        "tool.quarantined": "Quarantined: refund",
+        "tool.accepted": "Accepted: refund",
         "test": "Test message",
     }
     assert len({says(a_notice(kind)) for kind in NoticeKind}) == len(NoticeKind)
@@ -199,6 +205,7 @@ def test_a_test_message_is_about_nothing_that_happened() -> None:
         ({"detail": "tenant"}, "Stopped: tenant acme"),
         ({"detail": "tool"}, "Stopped: refund"),
         ({"detail": "run", "run_id": "r\n1"}, "Stopped: run r\\n1"),
+        ({"detail": "upstream", "reasons": ("leave:tenant", "upstream:desk")}, "Stopped: upstream desk"),
     ],
 )
 def test_a_stop_says_what_it_halts(facts: dict[str, Any], title: str) -> None:
@@ -208,6 +215,8 @@ def test_a_stop_says_what_it_halts(facts: dict[str, Any], title: str) -> None:
 def test_whoever_stopped_is_no_asker_and_an_unknown_tool_is_not_named() -> None:
     told = dict(facts_of(a_notice(NoticeKind.STOP_BEGUN, tool="unknown")))
     assert "by" in told and "asked by" not in told and "tool" not in told
+    accepted = dict(facts_of(a_notice(NoticeKind.TOOL_ACCEPTED)))
+    assert "by" in accepted and "asked by" not in accepted
 
 
 def test_a_deadline_is_named_by_what_it_is() -> None:
@@ -247,6 +256,7 @@ def test_no_fingerprint_no_count_and_no_name_of_an_operation_is_told() -> None:
         (NoticeKind.EFFECT_UNKNOWN, "effects"),
         (NoticeKind.STOP_BEGUN, "stops"),
         (NoticeKind.ALARM_RECORD, "audit"),
+        (NoticeKind.TOOL_QUARANTINED, "tools"),
         (NoticeKind.TEST, ""),
     ],
 )

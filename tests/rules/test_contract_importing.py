@@ -185,7 +185,7 @@ def test_the_place_of_what_is_no_schema_is_ascii_and_cut() -> None:
 def test_a_pattern_for_a_name_of_the_servers_is_shown() -> None:
     wrong = {"type": "object", "patternProperties": {"^ten[a]nt$": TEXT}}
 
-    assert "the arguments named by '^ten[a]nt$' are the server's to say; take them from the CallContext" in why(
+    assert "the arguments named by '^ten[a]nt$' are the server's to say; take it from the CallContext" in why(
         arguments=wrong
     )
 

@@ -28,7 +28,8 @@ from typing_extensions import TypedDict
 import placet
 from placet import Breaker, CallContext, EffectClass, Isolation, Remote, RetryPolicy, Risk, TextRule, Tool, WideInt
 from placet.errors import ContractError, InvalidArguments
-from placet.model.contract import Contract, KeyTemplate
+from placet.model.contract import Bound, BoundSource, Contract, KeyTemplate, Origin
+from placet.model.identifiers import Digest
 from placet.rules.contracts import contract_digest
 
 SECRET = "s3cr3t-value"
@@ -892,6 +893,8 @@ OTHER: dict[str, Any] = {
     "has_probe": True,
     "generic_executor_reason": "because",
     "repair": frozenset({placet.Repair.CODE_FENCE}),
+    "origin": Origin(server="desk", tool="create", pin=Digest("0" * 64)),
+    "bind": (Bound(member="tenant", source=BoundSource.TENANT),),
 }
 DERIVED = {"argument_names", "digest", "max_concurrent", "breaker", "authored_schema", "retention_seconds"}
 """Said by the schema already; the digest itself; when a call may run, and how long its record is kept, which change
@@ -918,6 +921,33 @@ def test_the_digest_changes_with_every_meaningful_field_and_with_nothing_else(na
 )
 def test_the_digest_changes_with_every_part_of_a_field(change: dict[str, Any]) -> None:
     assert contract_digest(dataclasses.replace(CONTRACT, **change)) != contract_digest(CONTRACT)
+
+
+OF_DESK = Origin(server="desk", tool="create", pin=Digest("0" * 64))
+FIXED = Bound(member="queue", source=BoundSource.FIXED, value="a")
+
+
+@pytest.mark.req("H053")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"origin": OF_DESK}, {"origin": dataclasses.replace(OF_DESK, server="des2")}),
+        ({"origin": OF_DESK}, {"origin": dataclasses.replace(OF_DESK, tool="create2")}),
+        ({"origin": OF_DESK}, {"origin": dataclasses.replace(OF_DESK, pin=Digest("1" * 64))}),
+        ({"origin": OF_DESK}, {"origin": dataclasses.replace(OF_DESK, way=Digest("1" * 64))}),
+        ({"bind": (FIXED,)}, {"bind": (dataclasses.replace(FIXED, member="other"),)}),
+        ({"bind": (FIXED,)}, {"bind": (dataclasses.replace(FIXED, value="b"),)}),
+        ({"bind": (FIXED,)}, {"bind": (dataclasses.replace(FIXED, value=None, source=BoundSource.RUN),)}),
+        ({"bind": (dataclasses.replace(FIXED, value=1),)}, {"bind": (dataclasses.replace(FIXED, value=True),)}),
+    ],
+    ids=["server", "tool", "pin", "way", "member", "value", "source", "type of the value"],
+)
+def test_the_digest_changes_with_every_part_of_where_a_tool_lives_and_of_what_is_bound(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert contract_digest(dataclasses.replace(CONTRACT, **one)) != contract_digest(
+        dataclasses.replace(CONTRACT, **other)
+    )
 
 
 def test_the_digest_is_the_same_for_the_same_promise_and_a_hash() -> None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, create_model
 
 import placet
 from placet import Tool, WideInt
-from placet.errors import ContractError, InvalidArguments
+from placet.errors import ContractError, InvalidArguments, MisuseError
 from placet.model.contract import Contract, EffectClass
 from placet.model.outcome import (
     AwaitingApproval,
@@ -37,6 +37,7 @@ from placet.model.outcome import (
 )
 from placet.model.projection import Gap, Loose, NoProjection, Projection, Provider, Strict, Why
 from placet.rules.projections import anthropic_tool, anthropic_tools, mcp_tool, openai_responses_tool, openai_tool
+from placet.rules.projections.aliases import names_of, provider_name
 from tests.rules.schema_values import Values
 
 PROJECTIONS = (openai_tool, openai_responses_tool, anthropic_tool, mcp_tool)
@@ -248,12 +249,34 @@ def test_models_inside_are_told_as_closed_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("project", [openai_tool, openai_responses_tool, anthropic_tool])
-def test_a_name_with_a_dot_has_no_definition_where_names_have_none(project: Callable[[Contract], Projection]) -> None:
+def test_a_name_with_a_dot_goes_by_another_where_names_have_none(project: Callable[[Contract], Projection]) -> None:
     contract = taking(name="ops.scale", x=int).contract
 
-    gap = Gap(pointer="", keyword="name", why=Why.NAME_NOT_TAKEN)
-    assert project(contract) == NoProjection(provider=project(contract).provider, reasons=(gap,))
-    assert isinstance(mcp_tool(contract), Strict)
+    projection = project(contract)
+    assert isinstance(projection, Strict)
+    named: Any = projection.definition.get("function", projection.definition)
+    assert named["name"] == "ops_scale-3d8fb339"
+    shown = mcp_tool(contract)
+    assert isinstance(shown, Strict) and shown.definition["name"] == "ops.scale"
+
+
+@pytest.mark.case("B05")
+def test_an_alias_is_short_tells_names_apart_and_leads_back() -> None:
+    names = ["a" * 60 + ".b", "a" * 60 + ".c", "a.b", "a_b", "a-b", "plain"]
+    aliases = [provider_name(name) for name in names]
+
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", alias) for alias in aliases)
+    assert aliases[-3:] == ["a_b", "a-b", "plain"]
+    contracts = [taking(name=name, x=int).contract for name in names]
+    assert names_of(contracts) == dict(zip(aliases, names, strict=True))
+
+
+@pytest.mark.case("B05")
+def test_two_tools_that_would_go_by_one_name_are_refused() -> None:
+    contracts = [taking(name=name, x=int).contract for name in ("ops.scale", provider_name("ops.scale"))]
+
+    with pytest.raises(MisuseError, match="go by one name"):
+        names_of(contracts)
 
 
 def test_a_member_that_anthropic_cannot_name_has_no_definition_there() -> None:
@@ -472,7 +495,13 @@ def test_the_tools_of_one_request_share_a_budget() -> None:
     def optional(name: str, count: int) -> Contract:
         return taking(name=name, **{f"m{n}": (int, 1) for n in range(count)}).contract
 
-    some = [optional("a", 20), optional("b", 5), optional("open", 30), optional("c", 4), optional("dotted.d", 1)]
+    some = [
+        optional("a", 20),
+        optional("b", 5),
+        optional("open", 30),
+        optional("c", 4),
+        taking(name="d", größe=int).contract,
+    ]
     answers = anthropic_tools(some)
     assert [type(each) for each in answers] == [Strict, Loose, Loose, Strict, NoProjection]
     assert hint_of(answers[1]) == some[1].arguments_schema | CLOSED

@@ -387,6 +387,7 @@ def test_both_kinds_of_tool_have_the_same_options_with_the_same_defaults() -> No
     typed = inspect.signature(placet.tool).parameters
     described = inspect.signature(placet.tool_from_schema).parameters
     own = {"handler", "arguments", "result", "max_depth", "open_members", "open_result_members", "type_names"}
+    own |= {"origin", "bind"}  # of what another system describes
 
     assert described.keys() - typed.keys() == own
     assert {name: each.default for name, each in typed.items() if name != "name"} == {

@@ -6,8 +6,17 @@ import pytest
 
 from placet import Principal
 from placet.errors import MisuseError
+from placet.model.identifiers import Digest
 from placet.model.stopping import StopLeave, StopScope
-from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE, leave_to_resume, leave_to_stop, may_lift, may_see
+from placet.rules.stopping import (
+    STOP_ALL_SCOPE,
+    STOP_SCOPE,
+    leave_to_resume,
+    leave_to_stop,
+    may_lift,
+    may_see,
+    require_liftable,
+)
 from placet.rules.stopping import scope_of_words as scope_of
 
 NOBODY = Principal.person("nora", tenant="acme", scopes=("effects.reconcile",))
@@ -18,14 +27,18 @@ BOTH = Principal.person("rita", tenant="acme", scopes=(STOP_SCOPE, STOP_ALL_SCOP
 OWN_SCOPES = [
     StopScope.of_tenant("acme"),
     StopScope.of_tool("pay", tenant="acme"),
+    StopScope.of_upstream("files", tenant="acme"),
     StopScope.of_run("r1", tenant="acme"),
 ]
 THEIR_SCOPES = [
     StopScope.of_tenant("globex"),
     StopScope.of_tool("pay", tenant="globex"),
+    StopScope.of_upstream("files", tenant="globex"),
     StopScope.of_run("r1", tenant="globex"),
 ]
-SHARED_SCOPES = [StopScope.everything(), StopScope.of_tool("pay")]
+SHARED_SCOPES = [StopScope.everything(), StopScope.of_tool("pay"), StopScope.of_upstream("files")]
+
+QUARANTINE = StopScope.quarantine("desk.create", Digest("0" * 64))
 
 TENANT, DEPLOYMENT = StopLeave.TENANT, StopLeave.DEPLOYMENT
 
@@ -80,7 +93,7 @@ def test_anybody_sees_what_halts_its_own_tenant_and_nothing_of_another(person: P
 
 # ---------------------------------------------------------------- what a person says
 
-HOW = "A scope is all, tenant, tool:NAME, run:ID, or tenant:NAME for another tenant."
+HOW = "A scope is all, tenant, tool:NAME, upstream:NAME, run:ID, or tenant:NAME for another tenant."
 
 
 @pytest.mark.parametrize(
@@ -91,6 +104,7 @@ HOW = "A scope is all, tenant, tool:NAME, run:ID, or tenant:NAME for another ten
         ("tenant:globex", StopScope.of_tenant("globex")),
         ("tenant:a:b", StopScope.of_tenant("a:b")),
         ("tool:pay.now", StopScope.of_tool("pay.now", tenant="acme")),
+        ("upstream:files", StopScope.of_upstream("files", tenant="acme")),
         ("run:r:1", StopScope.of_run("r:1", tenant="acme")),
     ],
     ids=lambda value: value if isinstance(value, str) else value.key,
@@ -115,6 +129,8 @@ class Text(str):
         "tools",
         "tool",
         "run",
+        "upstream",
+        "quarantine",
         "everything",
         None,
         7,
@@ -132,15 +148,39 @@ def test_words_that_mean_nothing_are_told_how_a_scope_is_said(words: object) -> 
     assert caught.value.may_have_acted is False
 
 
-@pytest.mark.parametrize("words", ["tenant:", "tool:", "tool:pay now", "run:", "run:\ud800", "tenant:" + "x" * 129])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tenant:",
+        "tool:",
+        "tool:pay now",
+        "upstream:",
+        "upstream:Files",
+        "upstream:a.b",
+        "run:",
+        "run:\ud800",
+        "tenant:" + "x" * 129,
+    ],
+)
 def test_a_name_that_nothing_bears_is_no_scope(words: str) -> None:
-    with pytest.raises(MisuseError, match="A stop is of everything, of a tenant, of a tool or of a run"):
+    with pytest.raises(
+        MisuseError, match="A stop is of everything, of a tenant, of a tool, of an upstream or of a run"
+    ):
         scope_of(words, OWN)
 
 
-@pytest.mark.parametrize("words", ["upstream", "upstream:files"])
-def test_an_upstream_cannot_be_stopped_yet_and_that_is_said_as_it_is(words: str) -> None:
-    with pytest.raises(MisuseError, match="No upstream can be registered yet, so none can be stopped") as caught:
-        scope_of(words, OWN)
+def test_a_quarantine_is_not_begun_or_ended_by_a_stop_and_the_next_step_is_said() -> None:
+    with pytest.raises(MisuseError, match="A quarantine is no stop that is given or lifted this way") as caught:
+        scope_of(QUARANTINE.key, ALL)
 
-    assert caught.value.hint == HOW
+    assert caught.value.hint == ("placet mcp quarantine SERVER TOOL begins one; placet mcp accept SERVER TOOL ends it.")
+
+
+@pytest.mark.parametrize("leave", StopLeave)
+def test_nobody_lifts_a_quarantine_by_lifting_a_stop(leave: StopLeave) -> None:
+    assert not may_lift(BOTH, QUARANTINE, leave)
+
+
+@pytest.mark.parametrize("scope", OWN_SCOPES + SHARED_SCOPES + [StopScope.of_upstream("desk")], ids=lambda s: s.key)
+def test_everything_but_a_quarantine_is_stopped_and_lifted_by_people(scope: StopScope) -> None:
+    assert require_liftable(scope) is scope

@@ -9,7 +9,9 @@ import pytest
 from placet.errors import MisuseError
 from placet.model.contract import UNKNOWN_TOOL_LABEL
 from placet.model.outcome import Succeeded
-from placet.rules.turns import anthropic_turn, openai_responses_turn, openai_turn
+from placet.rules.contracts import tool_from_schema
+from placet.rules.projections.aliases import provider_name
+from placet.rules.turns import anthropic_turn, is_whole, openai_responses_turn, openai_turn
 
 
 def chat(*calls: object, finish_reason: object = "tool_calls") -> dict[str, Any]:
@@ -360,3 +362,48 @@ def test_items_that_say_they_are_completed_are_believed() -> None:
 def test_what_is_not_as_it_should_be_is_named(read: Any, response: object, what: str) -> None:
     with pytest.raises(MisuseError, match=f"This is not {what}:"):
         read(response, turn=0)
+
+
+@pytest.mark.case("B05")
+@pytest.mark.parametrize(
+    ("read", "response", "call"),
+    [
+        pytest.param(openai_turn, chat, chat_call, id="openai"),
+        pytest.param(openai_responses_turn, responses, responses_call, id="openai_responses"),
+        pytest.param(anthropic_turn, messages, tool_use, id="anthropic"),
+    ],
+)
+def test_a_tool_that_goes_by_another_name_there_is_called_by_its_own(read: Any, response: Any, call: Any) -> None:
+    scale = tool_from_schema(_scaled, name="ops.scale", arguments={"type": "object"}, effect="read")
+    alias = provider_name("ops.scale")
+
+    turn = read(response(call(name=alias), call(name="look"), call(name=alias + "x")), turn=0, tools=[scale.contract])
+
+    assert [proposal.tool for proposal in turn.proposals] == ["ops.scale", "look", alias + "x"]
+    with pytest.raises(MisuseError):
+        read(response(call()), turn=0, tools=["ops.scale"])
+
+
+async def _scaled(arguments: dict[str, Any]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [
+        ({"finish_reason": "tool_calls"}, True),
+        ({"stop_reason": "tool_use", "model": "m"}, True),
+        ({"done_reason": "stop", "done": True}, True),
+        ({"stopReason": "end_turn"}, True),
+        ({"status": "completed", "incomplete_details": None}, True),
+        ({}, False),
+        ({"finish_reason": None}, False),
+        ({"finish_reason": "length"}, False),
+        ({"finish_reason": 7}, False),
+        ({"finish_reason": "stop", "stop_reason": "max_tokens"}, False),
+        ({"status": "completed", "incomplete_details": {"reason": "max_output_tokens"}}, False),
+        ({"status": "completed", "error": {"code": "server_error"}}, False),
+    ],
+    ids=str,
+)
+def test_an_answer_of_any_provider_is_whole_only_if_it_says_so(said: dict[str, object], whole: bool) -> None:
+    assert is_whole(said) is whole

@@ -12,7 +12,7 @@ import pytest
 from placet import rules
 
 MODULES = [importlib.import_module(found.name) for found in pkgutil.walk_packages(rules.__path__, "placet.rules.")]
-WORKING_STATE = {"Node", "_Ways", "_Writer"}
+WORKING_STATE = {"Budget", "Node", "_Found", "_Ways", "_Writer"}
 """Classes that are filled in while one question is worked out; they never leave it."""
 BY_POSITION = {"TypedFunction", "Voice", *WORKING_STATE}
 

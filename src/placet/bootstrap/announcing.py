@@ -60,8 +60,8 @@ def open_announcer(
 
 def missing_secrets(destination: Destination) -> tuple[SecretRef, ...]:
     """Secrets that a destination needs and that are not there, or are not in their form. Nothing is sent."""
-    from placet.adapters.notify.secrets import SecretMissing, secret_of
     from placet.adapters.notify.signing import key_of
+    from placet.adapters.referenced_secrets import SecretMissing, secret_of
 
     way = destination.way
     missing: list[SecretRef] = []
@@ -94,8 +94,8 @@ def public_keys(destination: Destination) -> tuple[PublicKey, ...]:
     Raises:
         ConfigurationError: a secret is not there, or not in its form.
     """
-    from placet.adapters.notify.secrets import SecretMissing, secret_of
     from placet.adapters.notify.signing import SigningKey, key_of
+    from placet.adapters.referenced_secrets import SecretMissing, secret_of
 
     found: list[PublicKey] = []
     way = destination.way

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent import futures
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placet.adapters.clock import SystemClock
+from placet.adapters.pins import NoPinFile, PinFile
 from placet.adapters.processes import LocalProcesses
 from placet.adapters.stores.chain import ChainLinker
-from placet.adapters.telemetry.quiet import QuietMeter
 from placet.adapters.transports.python import PythonTransport
 from placet.bootstrap import stores
-from placet.bootstrap.addresses import MEMORY, is_address
+from placet.bootstrap.addresses import is_address
+from placet.bootstrap.joined import Around, Joined, close_all, open_all
+from placet.bootstrap.measuring import meter_of, upstream_meter_of
 from placet.engine.afterwards import Afterwards
 from placet.engine.approving import Approver
 from placet.engine.attempts import Attempts
@@ -31,6 +33,7 @@ from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.dispatch import Dispatcher
 from placet.engine.drain import Drain
+from placet.engine.driven import Driven
 from placet.engine.editing import Editor
 from placet.engine.endings import Endings
 from placet.engine.entitling import Entitling
@@ -41,7 +44,9 @@ from placet.engine.keeper import Keeper
 from placet.engine.known import KnownOperations
 from placet.engine.path import CallPath
 from placet.engine.performing import Performing
+from placet.engine.pinning import PinDesk
 from placet.engine.purging import Purger
+from placet.engine.quarantine import Quarantine
 from placet.engine.questions import Questions
 from placet.engine.reads import Reads
 from placet.engine.reconciler import Reconciler
@@ -49,13 +54,12 @@ from placet.engine.refusals import Refusals
 from placet.engine.registry import Registry
 from placet.engine.reminding import Reminding
 from placet.engine.results import Results
-from placet.engine.run_views import Runs
+from placet.engine.runs import Runs
 from placet.engine.settings import GateSettings
 from placet.engine.standing import StandingGrants
 from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
-from placet.errors import MisuseError
 from placet.model.contract import Isolation
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
@@ -81,12 +85,16 @@ class Plan:
     """What a program said, checked.
 
     Attributes:
+        upstreams: servers whose tools are in the registry.
+        pins: the file of what was accepted of them, where people accept through this gate.
         around: what becomes of the store before the gate uses it.
         people: who may decide as of now, where somebody keeps a list.
         looks_after: whether stranded and unknown effects are recovered by the gate itself.
     """
 
     registry: Registry
+    upstreams: tuple[Joined, ...]
+    pins: Path | None
     store: str | Path
     key: Path | None
     policy: PolicyEngine
@@ -108,7 +116,13 @@ async def assemble(plan: Plan) -> Running:
     """
     assembly = _Assembly(plan)
     await assembly.open()  # after all that may refuse: nothing is made, or left open, in vain
-    return assembly.running()
+    running = assembly.running()
+    try:
+        await open_all(plan.upstreams, assembly.around())
+    except BaseException:
+        await running.close()
+        raise
+    return running
 
 
 class _Assembly:
@@ -117,7 +131,12 @@ class _Assembly:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         listeners = introduced(plan.sinks)
-        self._meter = _meter(plan, tuple(listener.name for listener in listeners))
+        self._meter = meter_of(
+            plan.metrics,
+            tools=tuple(plan.registry.tools),
+            sinks=tuple(listener.name for listener in listeners),
+            store=plan.store,
+        )
         self._herald = Herald(meter=self._meter, listeners=listeners)
         here = PythonTransport(plan.registry.tools, meter=self._meter, grace_seconds=plan.settings.grace_seconds)
         self._apart = _apart(plan, self._meter)
@@ -158,6 +177,7 @@ class _Assembly:
         self._endings = Endings(chronicle=self._chronicle, attempts=self._attempts, clock=plan.clock)
         self._afterwards = Afterwards(clock=plan.clock, settings=plan.settings)
         self._performing = Performing()
+        self._quarantine = Quarantine(store=self._store, chronicle=self._chronicle)
         self._submissions = Submissions(grace_seconds=plan.settings.grace_seconds)
         self._decider = Decider(policy=plan.policy, clock=plan.clock)
         self._entitling = Entitling(decider=self._decider, people=plan.people)
@@ -175,6 +195,7 @@ class _Assembly:
             settings=plan.settings,
             performing=self._performing,
         )
+        self._driven = Driven(self._store)
         self._keeper = Keeper(
             store=self._store,
             performing=self._performing,
@@ -183,6 +204,7 @@ class _Assembly:
             settings=plan.settings,
             owner=self._owner,
             meter=self._meter,
+            driven=self._driven,
         )
 
     def running(self) -> Running:
@@ -194,6 +216,7 @@ class _Assembly:
             gate=gate,
             submissions=self._submissions,
             apart=self._apart,
+            upstreams=self._plan.upstreams,
             store=self._store,
             keys=self._keys,
             clock=self._plan.clock,
@@ -202,6 +225,15 @@ class _Assembly:
             herald=self._herald,
             meter=self._meter,
             people=self._plan.people,
+        )
+
+    def around(self) -> Around:
+        """What upstreams are given of the gate."""
+        return Around(
+            clock=SystemClock(),
+            meter=upstream_meter_of(self._plan.metrics, self._plan.upstreams),
+            quarantine=self._quarantine.drifted,
+            is_quarantined=self._quarantine.is_in_force,
         )
 
     def _gate(self) -> Gate:
@@ -227,6 +259,13 @@ class _Assembly:
             ),
             reconciler=self._reconciler,
             switch=Switch(store=store, keys=keys, chronicle=chronicle),
+            pins=PinDesk(
+                shelf=NoPinFile() if plan.pins is None else PinFile(plan.pins, keys=keys),
+                store=store,
+                keys=keys,
+                chronicle=chronicle,
+                quarantine=self._quarantine,
+            ),
             purger=Purger(
                 store=store,
                 keys=keys,
@@ -237,7 +276,16 @@ class _Assembly:
             ),
             reminding=Reminding(store=store, keys=keys, chronicle=chronicle),
             questions=Questions(store=store, keys=keys),
-            runs=Runs(store=store, keys=keys, decider=self._decider, settings=plan.settings),
+            runs=Runs(
+                store=store,
+                keys=keys,
+                decider=self._decider,
+                chronicle=chronicle,
+                settings=plan.settings,
+                clock=plan.clock,
+                ids=plan.ids,
+                driven=self._driven,
+            ),
             auditor=Auditor(store=store, keys=keys, linker=linker),
             cursors=Cursors(store=store, keys=keys),
             drain=Drain(submissions=self._submissions, keeper=self._keeper, store=store),
@@ -342,6 +390,7 @@ class Running:
         gate: Gate,
         submissions: Submissions,
         apart: ProcessTransport | None,
+        upstreams: tuple[Joined, ...],
         store: Store,
         keys: Keys,
         clock: Clock,
@@ -360,6 +409,7 @@ class Running:
         self._process = os.getpid()
         self._submissions = submissions
         self._apart = apart
+        self.upstreams = upstreams
         self._keeper = keeper
         self._afterwards = afterwards
         self._herald = herald
@@ -380,9 +430,11 @@ class Running:
             if self._apart is not None:
                 await self._apart.close()
             await self._keeper.stop()
+            await close_all(self.upstreams)
             await self._afterwards.close()
             await self._herald.close()
         finally:
+            await close_all(self.upstreams)
             self.meter.close()
             await self.store.close()
 
@@ -434,24 +486,3 @@ def _by_isolation(here: PythonTransport, apart: ProcessTransport) -> Transport:
     from placet.adapters.transports.by_isolation import TransportByIsolation
 
     return TransportByIsolation(here=here, apart=apart)
-
-
-def _meter(plan: Plan, sinks: tuple[str, ...]) -> Meter:
-    if plan.metrics is None:
-        return QuietMeter()
-    from prometheus_client import CollectorRegistry
-
-    from placet.adapters.telemetry.metrics import PrometheusMeter
-
-    if not issubclass(type(plan.metrics), CollectorRegistry):
-        raise MisuseError("metrics= is a prometheus_client.CollectorRegistry.")
-    return PrometheusMeter(
-        plan.metrics, tools=tuple(plan.registry.tools), sinks=sinks, store=_name_of_store(plan.store)
-    )
-
-
-def _name_of_store(where: str | Path) -> Hashable:
-    """Equal for gates of one store, and for no others; a store in memory is its gate's own."""
-    if str(where) == MEMORY:
-        return object()
-    return str(where) if is_address(where) else str(Path(where).resolve())

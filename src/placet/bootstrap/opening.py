@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 from placet.adapters.clock import GuardedClock, GuardedIds, RandomIds, SystemClock
 from placet.bootstrap.addresses import MEMORY, is_address
 from placet.bootstrap.assembling import Plan, Running, assemble, process_tools
+from placet.bootstrap.joined import Joined
 from placet.bootstrap.policies import read_policy
 from placet.engine.gate import Gate
 from placet.engine.registry import Registry
@@ -48,7 +49,9 @@ class Recovery(StrEnum):
 
 def open_gate(
     *,
-    tools: Collection[Tool],
+    tools: Collection[Tool] = (),
+    upstreams: Collection[Joined] = (),
+    pins: str | Path | None = None,
     store: str | Path,
     key: str | Path | None = None,
     policy: PolicyEngine | str | Path | None = None,
@@ -64,6 +67,8 @@ def open_gate(
 
     Args:
         tools: what may run, made with `placet.tool`.
+        upstreams: servers whose tools may run too, as the command line makes them of a project; they end with the gate.
+        pins: the file of what was accepted of upstreams, where people accept, and quarantine, through this gate.
         store: the path of a SQLite file (made, with its key file, if absent), the URL of a PostgreSQL database
             (`postgresql://user@host/database`; its tables are made together with its key file), or `"memory:"`.
         key: the key file; `<store>.key` if absent, and always named for a database.
@@ -78,13 +83,16 @@ def open_gate(
         PolicyFileError: at once, if the policy file cannot be used.
         On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
     """
-    registry = Registry(_listed(tools, "tools"))
+    joined = _joined(upstreams)
+    registry = Registry((*_listed(tools, "tools"), *(tool for each in joined for tool in each.tools)))
     _refuse_unreachable(registry)
     place = _place(store, "store")
     _refuse_unsettled(registry, place)
     return Opening(
         Plan(
             registry=registry,
+            upstreams=joined,
+            pins=None if pins is None else Path(_place(pins, "pins")),
             store=place,
             key=None if key is None else Path(_place(key, "key")),
             policy=_policy(policy),
@@ -121,6 +129,10 @@ def _listed(values: Collection[Member], what: str) -> tuple[Member, ...]:
     if found is not None:
         return found
     raise MisuseError(f"{what}= is a list or a tuple.")
+
+
+def _joined(upstreams: Collection[Joined]) -> tuple[Joined, ...]:
+    return tuple(_port(each, "upstreams", "open", "close") for each in _listed(upstreams, "upstreams"))
 
 
 def _port(given: Port, what: str, *methods: str) -> Port:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,6 +56,7 @@ class FrontDoors:
         api_keys: where a tenant's people make and end its agents' keys.
         tokens: the part of `sign_in` that looks at tokens; None without an issuer.
         issuers: whose own pages people come into the console through; None without any.
+        agents: API keys, and of the issuers' tokens those that were issued for this resource.
     """
 
     sign_in: SignIn
@@ -63,6 +65,7 @@ class FrontDoors:
     rate_limiter: RateLimiter
     tokens: TokenSignIn | None = None
     issuers: CodeFlow | None = None
+    agents: Callable[[str], SignIn] = field(repr=False)
 
     async def close(self) -> None:
         await self.rate_limiter.close()
@@ -125,12 +128,15 @@ def front_doors(
     rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
     at_issuers = _at_issuers(admission.issuers, clock)
     tokens = _tokens(admission.issuers, at_issuers, clock)
+    keys_sign_in = ApiKeySignIn(store=store, rows=rows, secrets=secrets)
+
+    def agents(audience: str) -> SignIn:
+        of_resource = None if tokens is None else tokens.for_resource(audience)
+        return Door(api_keys=keys_sign_in, tokens=of_resource, meter=meter)
+
     return FrontDoors(
-        sign_in=Door(
-            api_keys=ApiKeySignIn(store=store, rows=rows, secrets=secrets),
-            tokens=tokens,
-            meter=meter,
-        ),
+        sign_in=Door(api_keys=keys_sign_in, tokens=tokens, meter=meter),
+        agents=agents,
         sessions=_sessions(store, keys, chronicle, secrets, meter, admission.sessions, people),
         api_keys=ApiKeys(store=store, keys=keys, chronicle=chronicle, secrets=secrets),
         rate_limiter=_rate_limiter(admission.rates, clock, meter),
@@ -181,7 +187,7 @@ def missing_client_secrets(admission: Admission) -> tuple[SecretRef, ...]:
 
 
 def _secret_or_nothing(ref: SecretRef) -> str:
-    from placet.adapters.notify.secrets import SecretMissing, secret_of
+    from placet.adapters.referenced_secrets import SecretMissing, secret_of
 
     try:
         return secret_of(ref)

@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING
 from placet.adapters.clock import RandomIds, SystemClock
 from placet.adapters.sinks.log import LogSink
 from placet.adapters.telemetry.logs import configure as configure_logging
-from placet.adapters.telemetry.quiet import QuietHttpMeter
+from placet.adapters.telemetry.quiet import QuietHttpMeter, QuietMcpMeter
 from placet.ports.clock import Clock, IdSource
-from placet.ports.meter import HttpMeter
+from placet.ports.meter import HttpMeter, McpMeter
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["LogSink", "configure_logging", "http_meter", "metrics_page", "random_ids", "system_clock"]
+    from placet.adapters.telemetry.knowledge_metrics import PrometheusKnowledgeMeter
+
+__all__ = [
+    "LogSink",
+    "configure_logging",
+    "http_meter",
+    "knowledge_meter",
+    "mcp_meter",
+    "metrics_page",
+    "random_ids",
+    "system_clock",
+]
 
 
 def system_clock() -> Clock:
@@ -35,6 +46,22 @@ def http_meter(registry: CollectorRegistry | None, *, routes: Collection[str]) -
     from placet.adapters.telemetry.http_metrics import PrometheusHttpMeter
 
     return PrometheusHttpMeter(registry, routes=routes)
+
+
+def mcp_meter(registry: CollectorRegistry | None, *, methods: Collection[str], outcomes: Collection[str]) -> McpMeter:
+    """What counts the messages of the MCP front door; nothing without a registry."""
+    if registry is None:
+        return QuietMcpMeter()
+    from placet.adapters.telemetry.mcp_metrics import PrometheusMcpMeter
+
+    return PrometheusMcpMeter(registry, methods=methods, outcomes=outcomes)
+
+
+def knowledge_meter(registry: CollectorRegistry) -> PrometheusKnowledgeMeter:
+    """What counts building and searching of knowledge bases, and the models that are asked."""
+    from placet.adapters.telemetry.knowledge_metrics import PrometheusKnowledgeMeter
+
+    return PrometheusKnowledgeMeter(registry, clock=SystemClock())
 
 
 def metrics_page(registry: CollectorRegistry) -> Callable[[], bytes]:

@@ -25,12 +25,29 @@ _BOOT: Final = (
 
 
 def names_of_tools(settings: Settings) -> frozenset[str] | None:
-    """What the project's tools are called; None where they cannot be looked at. Returns within `LOOK_SECONDS`."""
+    """What the project's tools are called; None where they cannot be looked at. Returns within about `LOOK_SECONDS`."""
+    theirs = _names_of_upstreams(settings)
     if settings.tools is None:
+        return theirs if settings.upstreams else None
+    own = _names_of_own(settings.tools, settings.folder)
+    return None if own is None or theirs is None else own | theirs
+
+
+def _names_of_upstreams(settings: Settings) -> frozenset[str] | None:
+    """Of files alone: nobody is asked, and nothing of the project's runs."""
+    from placet.cli.project import joined_upstreams
+    from placet.errors import PlacetError
+
+    try:
+        return frozenset(tool.contract.name for each in joined_upstreams(settings) for tool in each.tools)
+    except PlacetError:
         return None
+
+
+def _names_of_own(tools: str, folder: Path) -> frozenset[str] | None:
     path = json.dumps([entry for entry in sys.path if type(entry) is str])
     try:
-        said = _said_by([sys.executable, "-P", "-c", _BOOT, path, settings.tools, str(settings.folder)])
+        said = _said_by([sys.executable, "-P", "-c", _BOOT, path, tools, str(folder)])
         names = json.loads(said)
     except (OSError, ValueError):
         return None

@@ -20,13 +20,14 @@ from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsagePr
 from placet.cli.people import ListedPeople
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
-from placet.errors import PlacetError, PolicyFileError, StoreNotWritable
+from placet.errors import KeyMaterialError, PlacetError, PolicyFileError, StoreNotWritable
 from placet.model.principal import Principal
 from placet.rules.addresses import shown_word
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from placet.bootstrap.joined import Joined
     from placet.bootstrap.opening import Opening
     from placet.engine.gate import Gate
     from placet.ports.policy import PolicyEngine
@@ -61,13 +62,38 @@ def ask(place: Place[Asked], work: Callable[[Asked], Awaitable[Value]]) -> Value
 
 
 def load_tools(settings: Settings) -> tuple[Tool, ...]:
-    """The project's tools.
+    """The project's tools: its own, and those of its upstreams that were accepted and have terms. Nothing is connected.
 
     Raises:
-        ConfigProblem: no tools are named.
+        ConfigProblem: neither tools nor upstreams are named.
         ToolsNotLoaded: they could not be imported; PLACET_DEBUG=1 shows the traceback.
         ContractError: a tool promises too little or too much.
+        ManifestError: an upstream's manifest is not there or cannot be used.
     """
+    own = () if settings.tools is None and settings.upstreams else _own_tools(settings)
+    return (*own, *(tool for each in joined_upstreams(settings) for tool in each.tools))
+
+
+def joined_upstreams(settings: Settings) -> tuple[Joined, ...]:
+    """What the project's gate is opened together with. Without a key nothing that was accepted is believed.
+
+    Raises:
+        ManifestError: a manifest is not there or cannot be used.
+        ConfigurationError: what is declared, or a document, cannot be used, or a contract cannot be made.
+    """
+    if not settings.upstreams:
+        return ()
+    from placet.bootstrap.declared import accepted, joined
+    from placet.model.pins import Pins
+
+    try:
+        pins = accepted(settings.pins_file, key=settings.key_file)
+    except KeyMaterialError:  # told when the store is opened; a list of tools needs none
+        pins = Pins()
+    return joined(settings.upstreams, pins)
+
+
+def _own_tools(settings: Settings) -> tuple[Tool, ...]:
     if settings.tools is None:
         raise ConfigProblem(
             f'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"{_no_file(settings)}',
@@ -255,7 +281,10 @@ def _is_file_there(store: Path) -> bool:
 def project_opening(
     settings: Settings, tools: Collection[Tool], *, metrics: CollectorRegistry | None = None
 ) -> Opening:
-    """The gate over the project's existing store, to be entered. It looks after nothing by itself."""
+    """The gate over the project's existing store, to be entered. It looks after nothing by itself.
+
+    Where there are tools of upstreams among the tools, the upstreams are opened and closed with it.
+    """
     from placet.bootstrap.opening import Recovery, open_gate
     from placet.engine.settings import GateSettings
 
@@ -264,9 +293,11 @@ def project_opening(
     kept = GateSettings(
         retention_seconds=settings.retention.seconds, audit_retention_seconds=settings.retention.audit_seconds
     )
+    own = tuple(tool for tool in tools if tool.contract.origin is None)
+    upstreams = joined_upstreams(settings) if len(own) < len(tools) else ()
     return open_gate(
-        tools=tools, store=store, key=settings.key, recovery=Recovery.MANUAL, settings=kept,
-        policy=policy, people=ListedPeople(settings), metrics=metrics,
+        tools=own, upstreams=upstreams, pins=settings.pins_file, store=store, key=settings.key,
+        recovery=Recovery.MANUAL, settings=kept, policy=policy, people=ListedPeople(settings), metrics=metrics,
     )  # fmt: skip
 
 

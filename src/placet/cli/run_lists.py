@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from placet.cli.project import Place, is_text, open_project, person, require_store
 from placet.cli.remote import there
 from placet.cli.session import Session
 from placet.cli.settings import Settings
 from placet.engine.run_views import RunDetails, RunView
+from placet.engine.runs import RunReport
 from placet.errors import NotFound
 from placet.model.principal import Principal
 from placet.model.run import LeftOpen
@@ -19,6 +20,9 @@ from placet.model.run import LeftOpen
 if TYPE_CHECKING:
     from placet.client import AsyncClient
     from placet.engine.gate import Gate
+
+
+Verb = Literal["pause", "resume", "cancel"]
 
 
 class RunList(Protocol):
@@ -31,6 +35,8 @@ class RunList(Protocol):
     async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]: ...
 
     async def show(self, run_id: str, calls: int) -> RunDetails: ...
+
+    async def change(self, verb: Verb, run_id: str, reason: str) -> RunReport: ...
 
 
 def runs_of(session: Session) -> Place[RunList]:
@@ -61,6 +67,10 @@ class _RunsHere:
     async def show(self, run_id: str, calls: int) -> RunDetails:
         return await self._runs.show(run_id, by=self._by, limit=calls)
 
+    async def change(self, verb: Verb, run_id: str, reason: str) -> RunReport:
+        verbs = {"pause": self._runs.pause, "resume": self._runs.resume, "cancel": self._runs.cancel}
+        return await verbs[verb](run_id, by=self._by, reason=reason)
+
 
 class _RunsThere:
     def __init__(self, client: AsyncClient) -> None:
@@ -76,3 +86,9 @@ class _RunsThere:
         if not run_id or not is_text(run_id):
             raise NotFound("There is no such run in your tenant.")
         return await self._client.run(run_id, calls=calls)
+
+    async def change(self, verb: Verb, run_id: str, reason: str) -> RunReport:
+        if not run_id or not is_text(run_id):
+            raise NotFound("There is no such run in your tenant.")
+        verbs = {"pause": self._client.pause_run, "resume": self._client.resume_run, "cancel": self._client.cancel_run}
+        return await verbs[verb](run_id, reason=reason)

@@ -16,10 +16,12 @@ from placet.rules.addresses import is_other_url, names_database
 
 _ACTING: dict[str, tuple[str, ...]] = {
     "init": (),
+    "agent": (),
     "call": (),
     "approvals": ("approve", "deny", "edit", "withdraw", "withdraw-vote"),
     "effects": ("reconcile",),
     "keys": ("rotate", "retire"),
+    "mcp": ("add", "accept", "quarantine"),
     "stop": (),
     "resume": (),
     "worker": (),

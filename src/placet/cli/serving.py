@@ -20,7 +20,13 @@ _MEMBERS: Final = (
     "certificate",
     "certificate_key",
     "metrics",
+    "mcp",
+    "mcp_audience",
 )
+
+
+_LONGEST_PORT: Final = 5
+_LAST_PORT: Final = 65_535
 
 
 def listening_of(table: object, *, file: Path | None, folder: Path) -> Listening:
@@ -41,6 +47,8 @@ def listening_of(table: object, *, file: Path | None, folder: Path) -> Listening
         trusted_proxies=said.texts("trusted_proxies"),
         certificate=_certificate(said, folder),
         metrics_at=_place(said, "metrics"),
+        mcp=_yes(said, "mcp"),
+        mcp_audience=said.text("mcp_audience"),
     )
     checked("[serve]", file, lambda: rules.require_sound(found))
     return found
@@ -59,13 +67,28 @@ def _place(said: Members, name: str) -> Place | None:
     text = said.text(name)
     if text is None:
         return None
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit():
+    found = place_in(text)
+    if found is None:
         said.fail(name, 'an address and a port, such as "127.0.0.1:9464"')
-    return Place(host=host.removeprefix("[").removesuffix("]"), port=_port(said, name, int(port)))
+    return found
+
+
+def place_in(text: str) -> Place | None:
+    """An address and a port, written with a colon between them; None where it is none."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or len(port) > _LONGEST_PORT or int(port) > _LAST_PORT:
+        return None
+    return Place(host=host.removeprefix("[").removesuffix("]"), port=int(port))
+
+
+def _yes(said: Members, name: str) -> bool:
+    value = said.table.get(name, False)
+    if type(value) is bool:
+        return value
+    said.fail(name, "true or false")
 
 
 def _port(said: Members, name: str, value: object) -> int:
-    if type(value) is int and 0 <= value <= 65_535:
+    if type(value) is int and 0 <= value <= _LAST_PORT:
         return value
     said.fail(name, "a whole number from 0, which lets the system choose, to 65535")

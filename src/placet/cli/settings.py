@@ -22,20 +22,24 @@ from placet.cli.ages import age_seconds
 from placet.cli.failing import ConfigProblem
 from placet.cli.notifying import announcements_of
 from placet.cli.serving import listening_of
+from placet.cli.upstreams import upstreams_of
 from placet.errors import ConfigurationError, MisuseError
 from placet.model.admission import Admission
 from placet.model.destinations import Announcements
 from placet.model.principal import Principal
 from placet.model.retention import Retention, is_retention
 from placet.model.serving import Listening
+from placet.model.upstreams import Upstream
 from placet.rules.addresses import may_be_address, names_database, refuse_other_url, shown_word
 from placet.rules.serving import CONSOLE_ROOT
 
 FILE_NAME = "placet.toml"
 DEFAULT_STORE = "placet.db"
+PINS_NAME = "placet.pins.json"
+"""What was accepted of the upstreams, beside the project file."""
 _LARGEST_FILE = 1_000_000
 
-_SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify", "serve")
+_SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify", "serve", "upstreams")
 _MEMBERS = {
     "placet": ("store", "key", "tools", "policy", "console_url"),
     "agent": ("subject", "tenant", "roles", "scopes"),
@@ -79,6 +83,7 @@ class Settings:
         admission: who is let in at the front doors, and how often.
         announcements: where what happens is announced.
         listening: where the front doors are served, and as whom the world knows them.
+        upstreams: servers whose tools are called through the gate.
         origins: who said each of them, by the name of the setting.
     """
 
@@ -94,7 +99,12 @@ class Settings:
     admission: Admission = field(default_factory=Admission)
     announcements: Announcements = field(default_factory=Announcements)
     listening: Listening = field(default_factory=Listening)
+    upstreams: tuple[Upstream, ...] = ()
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def pins_file(self) -> Path:
+        return self.folder / PINS_NAME
 
     @property
     def key_file(self) -> Path:
@@ -142,6 +152,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         "sign_in": Origin.FILE if document.get("sign_in") else Origin.DEFAULT,
         "notify": Origin.FILE if document.get("notify") else Origin.DEFAULT,
         "serve": Origin.FILE if document.get("serve") else Origin.DEFAULT,
+        "upstreams": Origin.FILE if document.get("upstreams") else Origin.DEFAULT,
     }
     listening = listening_of(document.get("serve"), file=file, folder=folder)
     return Settings(
@@ -159,6 +170,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
             document.get("notify"), _console_url(console_url, listening, file), file=file, folder=folder
         ),
         listening=listening,
+        upstreams=upstreams_of(document.get("upstreams"), file=file, folder=folder),
         origins=origins,
     )
 

@@ -23,6 +23,7 @@ from placet.engine.grant_views import GrantView
 from placet.engine.principal_views import PrincipalView
 from placet.engine.questions import QuestionView
 from placet.engine.run_views import RunDetails, RunView
+from placet.engine.runs import RunReport
 from placet.engine.settling import Truth
 from placet.engine.switch import StopReport, StopView
 from placet.errors import MisuseError
@@ -361,6 +362,18 @@ class AsyncClient:
         """Whether the whole audit of the server's store holds; takes as long as reading it."""
         return read(AuditWord, await self._asked(Ask(method="POST", path="/v1/audit/verify", only_looks=True)))
 
+    async def pause_run(self, run_id: str, *, reason: str = "") -> RunReport:
+        """Let nothing more of it be dispatched until it is resumed."""
+        return await self._run_changed(run_id, "pause", reason)
+
+    async def resume_run(self, run_id: str, *, reason: str = "") -> RunReport:
+        """Let a paused run go on where it was, and count on."""
+        return await self._run_changed(run_id, "resume", reason)
+
+    async def cancel_run(self, run_id: str, *, reason: str = "") -> RunReport:
+        """End it for good. Cancelling again changes nothing, and goes on with what was not taken back yet."""
+        return await self._run_changed(run_id, "cancel", reason)
+
     # ------------------------------------------------------------ stops
 
     async def stops(self) -> tuple[StopView, ...]:
@@ -393,6 +406,10 @@ class AsyncClient:
     async def _reconciled(self, operation_key: str, body: JsonObject, *, is_safe: bool) -> EffectView:
         path = f"/v1/effects/{_effect_id(operation_key)}/reconcile"
         return read(EffectView, await self._asked(Ask(method="POST", path=path, body=body, is_safe=is_safe)))
+
+    async def _run_changed(self, run_id: str, verb: str, reason: str) -> RunReport:
+        path = f"/v1/runs/{run_ref(run_id)}/{verb}"
+        return read(RunReport, await self._asked(Ask(method="POST", path=path, body={"reason": reason})))
 
     async def _runs(self, whose: str, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
         query = {"whose": whose, **({} if left is None else {"left_open": left.value})}

@@ -34,7 +34,7 @@ from placet.console.doors import FORM_SECONDS, Doors, NotAForm
 from placet.console.drawing import environment
 from placet.console.entrance import Entrance, plain
 from placet.console.headers import protect
-from placet.console.pages import audit, decision, effects, grants, inbox, operating, runs, standing, why
+from placet.console.pages import audit, decision, effects, grants, inbox, operating, runs, standing, tools, why
 from placet.console.visit import Visit
 from placet.engine.faults import told
 from placet.engine.gate import Gate
@@ -78,7 +78,7 @@ _LOOKS: dict[str, Page] = {
     "/audit/events.jsonl": audit.export,
     "/why": why.why,
     "/grants": grants.grants,
-    "/tools": operating.tools,
+    "/tools": tools.tools,
     "/stops": operating.stops,
     "/me": operating.me,
 }
@@ -92,6 +92,7 @@ _POSTS: dict[str, Page] = {
     "/grants/revocation": grants.revoke,
     "/effect/settlement": effects.settle,
     "/effect/probe": effects.probe,
+    "/run/change": runs.change,
     "/stops/stop": operating.stop,
     "/stops/resume": operating.resume,
 }

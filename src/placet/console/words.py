@@ -104,6 +104,9 @@ DONE = {
     "probed": "Looked again. The state below is what is known now.",
     "stopped": "Stopped. Nothing of it is dispatched from now on.",
     "resumed": "Resumed.",
+    "run_paused": "Paused. Nothing of the run is dispatched until it is resumed.",
+    "run_open": "Resumed. The run goes on where it was, and counts on.",
+    "run_cancelled": "Cancelled for good. What it had asked for is withdrawn.",
     "session_ended": "That session is over.",
 }
 """What a page says after a form was taken, by the word in its address. Other words say nothing."""

@@ -21,7 +21,7 @@ from placet.model.decision import Ask, RequirementKind
 from placet.model.grant import GrantId
 from placet.model.identifiers import ApprovalId
 from placet.model.json import JsonObject
-from placet.model.ledger import NotYourRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
+from placet.model.ledger import NotYourRun, OutsideRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
 from placet.ports.clock import IdSource
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
@@ -70,6 +70,7 @@ Finding = (
     | Granted
     | SuspectGrant
     | OverBudget
+    | OutsideRun
     | NotYourRun
     | Stopped
     | ToolClosed

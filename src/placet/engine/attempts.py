@@ -65,6 +65,7 @@ class Dispatch:
         window: seconds from `submitted` within which a first byte may leave.
         deadline: when the caller stops waiting, on the monotonic clock.
         place: where a read's started event stands; None for an effect.
+        is_approved: an approval or a standing grant is spent on it.
         co_commit: what its handler settles it with; None unless the contract says that it does.
     """
 
@@ -81,6 +82,7 @@ class Dispatch:
     deadline: float
     room: Room
     began: float
+    is_approved: bool
     place: Place | None = None
     co_commit: CoCommit | None = None
 
@@ -123,6 +125,7 @@ class Attempts:
             window=self._window(call, warrant.deadline),
             deadline=warrant.deadline,
             room=warrant.room,
+            is_approved=warrant.approval is not None or warrant.grant is not None,
             place=place,
         )
 
@@ -180,6 +183,7 @@ class Attempts:
             operation_key=call.operation_key,
             attempt=dispatch.attempt,
             deadline_at=last_send_at,
+            is_approved=dispatch.is_approved,
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
             _guard=guard,
             _co_commit=not_declared if dispatch.co_commit is None else dispatch.co_commit.begin_attempt(),

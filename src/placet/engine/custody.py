@@ -26,6 +26,7 @@ class Loss(StrEnum):
     ARGUMENTS = "arguments"
     RESULTS = "results"
     API_KEYS = "api_keys"
+    CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class KeyRecord:
             Loss.ARGUMENTS: self.use.arguments,
             Loss.RESULTS: self.use.results,
             Loss.API_KEYS: self.use.api_keys,
+            Loss.CHECKPOINTS: self.use.checkpoints,
         }
         return {loss: count for loss, count in counts.items() if count} if self.fact.state is KeyState.OLD else {}
 

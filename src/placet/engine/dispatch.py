@@ -271,6 +271,7 @@ class Dispatcher:
             send_window_seconds=window,
             max_attempts=MAX_ATTEMPTS_PER_CALL,
             events=(closing, opening),
+            pin=None if call.contract.origin is None else call.contract.origin.pin,
         )
         for _ in range(_DOUBT_REPEATS):
             try:

@@ -56,7 +56,7 @@ class Endings:
             case Rejected(message=words):
                 return replies.failed(call, code="tool_rejected", words=words)
             case Unsent():
-                return replies.failed(call, code="not_sent")
+                return replies.failed(call, code=report.code)
             case Answered(status=status) if status in retry.TRANSIENT_STATUSES:
                 wait = self._attempts.asked_to_wait(report)
                 return replies.failed(call, code="remote_busy", retry_after_seconds=wait)
@@ -73,8 +73,8 @@ def row_reason(report: Report) -> str:
             return "returned"
         case Rejected():
             return "rejected"
-        case Unsent():
-            return "not_sent"
+        case Unsent(code=code):
+            return code
         case Answered(status=status):
             return f"status_{status}"
         case Raised(error_type=error_type):

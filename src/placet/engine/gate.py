@@ -7,7 +7,7 @@ store, policy, clock or keys before dispatch is a refusal; after it, the outcome
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
 from placet.engine import replies
@@ -21,13 +21,14 @@ from placet.engine.drain import Drain, DrainReport
 from placet.engine.faults import told
 from placet.engine.granting import Granting
 from placet.engine.path import CallPath
+from placet.engine.pinning import PinDesk
 from placet.engine.purging import Purger
 from placet.engine.questions import Questions
 from placet.engine.reconciler import Reconciler
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
 from placet.engine.reminding import Reminding
-from placet.engine.run_views import Runs
+from placet.engine.runs import Runs
 from placet.engine.session import Session
 from placet.engine.settings import GateSettings
 from placet.engine.submissions import Submissions
@@ -49,6 +50,8 @@ from placet.rules.chain_check import ChainReport
 from placet.rules.chains import Linker
 
 _log = logging.getLogger("placet.gate")
+Way = Callable[[Proposal, Session], Awaitable[Outcome]]
+"""How a checked proposal comes to its outcome."""
 
 
 class Gate:
@@ -58,11 +61,12 @@ class Gate:
         desk: where people see and decide approvals.
         grants: where people give standing grants, see them and take them back.
         reconciler: where unknown effects are settled.
-        switch: where people stop a tool, a tenant, a run or everything, and resume it.
+        switch: where people stop a tool, an upstream, a tenant, a run or everything, and resume it.
+        pins: where people accept what servers say of their tools, and quarantine what they accepted.
         purger: where what is old is forgotten, and held against that.
         reminding: where people are told again of what waits.
         questions: where those who asked look what became of it.
-        runs: where it is looked at how far runs have come, and what is left open of them.
+        runs: where runs are begun with limits, looked at, paused, resumed and cancelled.
         auditor: where the audit is read by those who may.
         cursors: where lists that are read a page at a time go on.
     """
@@ -81,6 +85,7 @@ class Gate:
         grants: Granting,
         reconciler: Reconciler,
         switch: Switch,
+        pins: PinDesk,
         purger: Purger,
         reminding: Reminding,
         questions: Questions,
@@ -108,6 +113,7 @@ class Gate:
         self.grants = grants
         self.reconciler = reconciler
         self.switch = switch
+        self.pins = pins
         self.purger = purger
         self.reminding = reminding
         self.questions = questions
@@ -165,6 +171,26 @@ class Gate:
             await raise_owed_cancellation()
             return outcomes[0]
 
+    async def submit_listed(
+        self,
+        proposal: object,
+        *,
+        principal: Principal,
+        run: str,
+        request_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Outcome:
+        """Like `submit`, for a door that shows its principals their tools: what `tools_for` lacks does not exist.
+
+        Asking for such a tool is on record under its name; the answer is the one for a name that means nothing.
+        """
+        with self._submissions.entered():
+            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
+            outcomes = await self._batch([proposal], session, stop_on_failure=False, way=self._path.listed_outcome)
+            await raise_owed_cancellation()
+            return outcomes[0]
+
     async def submit_all(
         self,
         batch: Sequence[object],
@@ -204,11 +230,27 @@ class Gate:
         """Whether a tool of this name is registered here; another process may have others."""
         return type(tool) is str and self._registry.knows(tool)
 
+    def knows_upstream(self, server: str) -> bool:
+        """Whether a tool of this upstream is registered here; another process may have others."""
+        return type(server) is str and self._registry.has_server(server)
+
     def tools_for(self, principal: Principal) -> tuple[Contract, ...]:
         """The tools this principal may see. Seeing is not yet being allowed; a policy that fails lists nothing."""
         if not is_principal(principal):
             return ()
         return tuple(contract for contract in self._registry if self._decider.may_see(contract, principal))
+
+    def tool_for(self, name: str, principal: Principal) -> Contract | None:
+        """The tool of exactly this name, where `tools_for` lists it."""
+        contract = self._registry.contract_of(name) if type(name) is str else None
+        is_seen = contract is not None and is_principal(principal) and self._decider.may_see(contract, principal)
+        return contract if is_seen else None
+
+    def lists_nothing_for(self, principal: Principal) -> bool:
+        """Whether there are tools, and this principal may see none of them."""
+        is_somebody = is_principal(principal)
+        contracts = tuple(self._registry)
+        return bool(contracts) and not any(is_somebody and self._decider.may_see(each, principal) for each in contracts)
 
     @paying
     async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:
@@ -267,6 +309,16 @@ class Gate:
         return self._submissions.is_draining
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it takes nothing any more; another one of the same store may."""
+        return self._submissions.is_closed
+
+    @property
+    def contracts(self) -> tuple[Contract, ...]:
+        """Every tool there is, for whoever names them; what somebody may see of them is `tools_for`."""
+        return tuple(self._registry)
+
+    @property
     def wide_fields(self) -> frozenset[tuple[str, ...]]:
         """Where some tool takes integers of any size, for whoever decodes before it knows which tool is meant."""
         return frozenset(path for contract in self._registry for path in contract.wide_fields)
@@ -283,14 +335,16 @@ class Gate:
 
     # ------------------------------------------------------------ batch
 
-    async def _batch(self, raw: list[object], session: Session, *, stop_on_failure: bool) -> tuple[Outcome, ...]:
+    async def _batch(
+        self, raw: list[object], session: Session, *, stop_on_failure: bool, way: Way | None = None
+    ) -> tuple[Outcome, ...]:
         """The protocol of the whole batch is checked before anything in it runs (B006, B008)."""
         checked, rejected = proposals.read_batch(raw)
         if rejected:
             return await self._reject_batch(raw, rejected, session)
         outcomes: list[Outcome] = []
         for index, proposal in enumerate(checked):
-            outcome = await self._outcome(proposal, session)
+            outcome = await self._outcome(proposal, session, way or self._path.outcome)
             outcomes.append(outcome)
             is_spent = isinstance(outcome, Refused) and outcome.code == "budget_exhausted"
             if is_spent or (stop_on_failure and not outcome.is_success):
@@ -298,10 +352,10 @@ class Gate:
                 return (*outcomes, *(self._not_run(later.call_id, later.tool) for later in rest))
         return tuple(outcomes)
 
-    async def _outcome(self, proposal: Proposal, session: Session) -> Outcome:
+    async def _outcome(self, proposal: Proposal, session: Session, way: Way) -> Outcome:
         if self._submissions.is_draining:
             return await self._path.turned_away(proposal, session)
-        return await self._path.outcome(proposal, session)
+        return await way(proposal, session)
 
     async def _reject_batch(
         self, raw: list[object], rejected: dict[int, ProtocolRejected], session: Session

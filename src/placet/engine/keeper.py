@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from placet.engine.driven import Driven
 from placet.engine.faults import told_of_round
 from placet.engine.performing import Performing
 from placet.engine.reconciler import Reconciler
@@ -33,7 +34,9 @@ class Keeper:
         settings: GateSettings,
         owner: OwnerId,
         meter: Meter,
+        driven: Driven,
     ) -> None:
+        self._driven = driven
         self._store = store
         self._performing = performing
         self._reconciler = reconciler
@@ -58,9 +61,11 @@ class Keeper:
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(self._settings.lease_seconds / 3)
-            if self._performing.in_flight:
+            if self._performing.in_flight or self._driven.any:
                 try:
-                    await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
+                    if self._performing.in_flight:
+                        await self._store.heartbeat(self._owner, lease_seconds=self._settings.lease_seconds)
+                    await self._driven.beat()
                 except Exception as fault:
                     self._meter.heartbeat_failed()
                     _log.warning("heartbeat failed", extra=told_of_round(fault))

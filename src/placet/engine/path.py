@@ -32,7 +32,17 @@ from placet.model.call import Call
 from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
 from placet.model.grant import GrantId
-from placet.model.ledger import Claimed, Held, NotUsable, NotYourRun, OverBudget, Stopped, ToolClosed, Voided
+from placet.model.ledger import (
+    Claimed,
+    Held,
+    NotUsable,
+    NotYourRun,
+    OutsideRun,
+    OverBudget,
+    Stopped,
+    ToolClosed,
+    Voided,
+)
 from placet.model.outcome import Outcome
 from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
@@ -118,6 +128,15 @@ class CallPath:
     async def turned_away(self, proposal: Proposal, session: Session) -> Outcome:
         """The answer of a process that is ending: on record, nothing bound, decided or counted."""
         return await self._refusals.turned_away(proposal, session, self._contract_of(proposal))
+
+    async def listed_outcome(self, proposal: Proposal, session: Session) -> Outcome:
+        """The outcome, where the principal may see the tool; otherwise that of a tool that does not exist."""
+        contract = self._contract_of(proposal)
+        if contract is None or not is_principal(session.principal):
+            return await self.outcome(proposal, session)
+        if self._decider.may_see(contract, session.principal):
+            return await self.outcome(proposal, session)
+        return await self._refusals.unlisted(proposal, session, contract)
 
     def bind(self, proposal: Proposal, session: Session) -> Call:
         """A proposal becomes a call: exact tool, checked arguments, digest and key.
@@ -231,7 +250,7 @@ class CallPath:
             case SuspectGrant(misfit=misfit):
                 await self._standing.alarm(found, call, ask)
                 return await self._refusals.refuse(call, ask, "grant_suspect", reasons=(misfit.value,))
-            case OverBudget() | NotYourRun() | Stopped() | ToolClosed():
+            case OverBudget() | OutsideRun() | NotYourRun() | Stopped() | ToolClosed():
                 return await self._refusals.step_refused(call, found)
             case Approval() | Granted():
                 raise AssertionError("an approval, or a grant, is dispatched")
@@ -336,7 +355,7 @@ class CallPath:
                 return await self._dispatcher.perform(dispatch)
             case Held() | NotUsable():  # somebody was faster, or took the approval back: look, and ask, again
                 return None
-            case OverBudget() | NotYourRun() | Stopped() | ToolClosed():
+            case OverBudget() | OutsideRun() | NotYourRun() | Stopped() | ToolClosed():
                 return await self._refusals.step_refused(call, answer)
             case Voided() | InDoubt():
                 return replies.unknown(call)

@@ -14,29 +14,35 @@ from placet.engine import replies
 from placet.engine.chronicle import Chronicle
 from placet.engine.session import Session
 from placet.engine.steps import Steps
-from placet.errors import InvalidProposal, PlacetError, ProtocolRejected, StoreError
+from placet.errors import InvalidProposal, PlacetError, ProtocolRejected, StoreError, UnknownTool
 from placet.model.audit import AuditEvent, AuditOutcome
 from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Decision
 from placet.model.identifiers import CallId
 from placet.model.json import JsonObject
-from placet.model.ledger import NotYourRun, OverBudget, RecordAnswer, Recorded, Stopped, ToolClosed
+from placet.model.ledger import NotYourRun, OutsideRun, OverBudget, RecordAnswer, Recorded, Stopped, ToolClosed
 from placet.model.outcome import Outcome, Refused
 from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
+from placet.model.stopping import is_quarantine
 from placet.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A proposal that made no call, with substitutes for whatever was not of valid form (B009, B010)."""
+    """A proposal that made no call, with substitutes for whatever was not of valid form (B009, B010).
+
+    Attributes:
+        hidden: a tool that its proposer may not see; on record, and nowhere in the answer.
+    """
 
     error: InvalidProposal
     call_id: CallId
     name: str | None
     attempt: int
     contract: Contract | None = None
+    hidden: Contract | None = None
 
 
 class Refusals:
@@ -114,6 +120,17 @@ class Refusals:
             await self._store.record(self._before_a_call(proposal, session, contract, "draining"))
         return replies.refused("draining", call_id=proposal.call_id, tool=_label(contract))
 
+    async def unlisted(self, proposal: Proposal, session: Session, contract: Contract) -> Outcome:
+        """The principal may not see the tool, so for it there is none. Only the record says which one was asked for."""
+        rejection = Rejection(
+            error=UnknownTool("There is no tool of that name."),
+            call_id=proposal.call_id,
+            name=proposal.tool,
+            attempt=proposal.attempt,
+            hidden=contract,
+        )
+        return await self.invalid(rejection, session)
+
     def _before_a_call(
         self, proposal: Proposal, session: Session, contract: Contract | None, detail: str
     ) -> tuple[AuditEvent, ...]:
@@ -165,13 +182,13 @@ class Refusals:
             run_id=session.run_id,
             call_id=rejection.call_id,
             name=rejection.name,
-            contract=rejection.contract,
+            contract=rejection.hidden or rejection.contract,
         )
         return self._chronicle.pair(
             facts,
             AuditOutcome.VALIDATION,
             attempt=rejection.attempt,
-            detail=detail or error.code,
+            detail=detail or ("not_listed" if rejection.hidden is not None else error.code),
             error_type=error_type,
         )
 
@@ -196,22 +213,33 @@ class Refusals:
             await self._store.record(events)
         return answer
 
+    async def _outside(self, call: Call, code: str) -> Refused:
+        """The run may not do this. It was a proposal, and counts as a step of a run that goes on."""
+        facts = self._chronicle.of_call(call, None)
+        events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
+        await self.record_step(events, call, None)
+        return replies.refused_call(call, code)
+
     async def record_step(self, events: tuple[AuditEvent, ...], call: Call, decision: Decision | None) -> None:
         answer = await self._store.record(events, step=self._steps.of_call(call, decision))
         if not isinstance(answer, Recorded):  # the refusal stands, whatever the run's state
             await self._store.record(events)
 
-    async def step_refused(self, call: Call, answer: OverBudget | NotYourRun | Stopped | ToolClosed) -> Outcome:
-        """A run used up, somebody else's or stopped, or a tool closed to it. The refusal itself is always on record."""
+    async def step_refused(
+        self, call: Call, answer: OverBudget | OutsideRun | NotYourRun | Stopped | ToolClosed
+    ) -> Outcome:
+        """A run used up, over, somebody else's or stopped, or a tool closed to it. The refusal is always on record."""
         match answer:
             case ToolClosed():
                 return await self._closed(call, None)
+            case OutsideRun(code=code):
+                return await self._outside(call, code)
             case OverBudget():
                 code = "budget_exhausted"
             case NotYourRun():
                 code = "not_your_run"
-            case Stopped():
-                code = "stopped"
+            case Stopped(scope=scope):
+                code = "quarantined" if is_quarantine(scope) else "stopped"
         facts = self._chronicle.of_call(call, None)
         events = self._chronicle.pair(facts, AuditOutcome.DENIED, attempt=call.first_attempt, detail=code)
         await self._store.record(events)

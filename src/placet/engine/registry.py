@@ -14,7 +14,8 @@ class Registry:
     """Contracts with their handlers, by name.
 
     Raises:
-        ContractError: something that is not a tool, two tools of one name, or the reserved name `unknown`.
+        ContractError: something that is not a tool, two tools of one name, the reserved name `unknown`, or a tool of
+            our own that is named like those of an upstream.
     """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
@@ -28,6 +29,7 @@ class Registry:
             if name in by_name:
                 raise ContractError(f"Two tools are named {name!r}.", tool=name)
             by_name[name] = tool
+        _refuse_misnamed(by_name)
         self._tools = MappingProxyType(by_name)
 
     def require(self, name: str, version: str | None) -> Tool:
@@ -48,6 +50,10 @@ class Registry:
     def knows(self, name: str) -> bool:
         return name in self._tools
 
+    def has_server(self, server: str) -> bool:
+        """Whether a tool of this upstream is here."""
+        return any(each.origin is not None and each.origin.server == server for each in self)
+
     def contract_of(self, name: str) -> Contract | None:
         """None for a tool that is not registered here; another process may have it."""
         tool = self._tools.get(name)
@@ -59,3 +65,15 @@ class Registry:
 
     def __iter__(self) -> Iterator[Contract]:
         return (tool.contract for tool in self._tools.values())
+
+
+def _refuse_misnamed(tools: Mapping[str, Tool]) -> None:
+    """The part before the first dot tells the tools of an upstream: a stop of the upstream goes by it."""
+    origins = {name: tool.contract.origin for name, tool in tools.items()}
+    servers = {origin.server for origin in origins.values() if origin is not None}
+    for name, origin in origins.items():
+        server, dot, _ = name.partition(".")
+        if origin is None and dot and server in servers:
+            raise ContractError(f"The tool {name!r} is named like those of the upstream {server!r}.", tool=name)
+        if origin is not None and not (dot and server == origin.server):
+            raise ContractError(f"The tool {name!r} is not named after its upstream {origin.server!r}.", tool=name)

@@ -30,6 +30,10 @@ from placet.model.outcome import (
 _REFUSALS = {
     "denied": "Policy does not allow this call, so nothing ran. Asking again will not help; tell the user.",
     "approval_denied": "A person refused this call, so nothing ran. Do not ask for it again; tell the user.",
+    "approval_expired": "Nobody answered in time, or the answer was not used in time, so nothing ran. If it is still "
+    "wanted, ask anew, as a new call; a person is asked again.",
+    "approval_withdrawn": "The question was taken back, so nothing ran. If it is still wanted, ask anew, as a new "
+    "call.",
     "edited_by_person": "A person changed this call, so nothing ran. If what they made of it serves, ask for it, with "
     "exactly the edited arguments; otherwise tell the user. It is the edited call that a person decides.",
     "approval_suspect": "The approval on record does not hold, so nothing ran. Tell the user: an operator has to look.",
@@ -39,8 +43,18 @@ _REFUSALS = {
     "operation_of_another": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
     "budget_exhausted": "This run has used its steps. Nothing ran; report what you have so far.",
     "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
+    "run_attempts_exhausted": "This run has used the attempts it was given. Nothing ran; report what you have so far.",
+    "run_tool_exhausted": "This run has used this tool as often as it may. Nothing ran; go on without it.",
+    "run_cost_exhausted": "This run cannot pay for this call any more. Nothing ran; report what you have so far.",
+    "run_deadline_passed": "This run is past its deadline. Nothing ran; report what you have so far.",
+    "run_paused": "A person has paused this run. Nothing ran; ask again later.",
+    "run_cancelled": "This run was cancelled. Nothing ran; do not ask again in it.",
+    "run_over": "This run has ended. Nothing ran; do not ask again in it.",
+    "tool_not_in_run": "This run was begun without this tool. Nothing ran; go on with the tools it has.",
     "not_your_run": "There is no such run. Nothing ran; do not ask again in it, tell the user.",
     "stopped": "An operator has stopped this for now. Nothing ran; ask again later.",
+    "quarantined": "This tool is in quarantine: its server describes it otherwise than it was accepted, or an operator "
+    "put it there. Nothing ran; do not ask again until a person has looked at it.",
     "draining": "This process is ending and takes no more calls. Nothing ran; ask again later.",
     "capacity": "Earlier calls of this tool have not come back. Nothing ran; ask again later.",
     "tool_closed": "This tool was refused too often in this run and is closed for the rest of it. Nothing ran; do not "
@@ -204,6 +218,10 @@ def failed(call: Call, *, code: str, words: str | None = None, retry_after_secon
     sentence = {
         "tool_rejected": "The tool refused the request and changed nothing. Correct the request or tell the user.",
         "remote_busy": "The remote system was too busy and changed nothing. Ask again later.",
+        "schema_drift": "The server behind this tool describes it otherwise than it was accepted, so nothing was sent. "
+        "Do not ask again; tell the user: an operator has to look.",
+        "upstream_unavailable": "The server behind this tool cannot be reached now, so nothing happened. Ask again "
+        "later.",
         "not_sent": "The request could not be sent, so nothing happened. Ask again later.",
         "rolled_back": "It was taken back before it was final, so nothing was changed. Ask again later.",
         "result_broken": "The tool's answer broke its contract and was withheld; nothing was changed. "

@@ -20,24 +20,26 @@ from typing import Final, Literal
 
 from placet.engine.deciding import Decider
 from placet.engine.pages import MOST_IN_A_PAGE, read_page
+from placet.engine.results import row_binding
 from placet.engine.settings import GateSettings
 from placet.engine.verifying import verify
-from placet.errors import DecisionRefused, MisuseError, NotFound
+from placet.errors import DecisionRefused, KeyMaterialError, MisuseError, NotFound
 from placet.model.approval import Approval
 from placet.model.effect import Effect, EffectState
 from placet.model.exact import is_limit
-from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.identifiers import CallId, OperationKey, PolicyVersion, RunId
 from placet.model.ledger import run_scope
 from placet.model.listing import Mark, Page
 from placet.model.principal import Principal, Standing, is_identity, is_principal, subjects_of
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunStanding
+from placet.model.run import LeftOpen, Run, RunCheckpoint, RunLimits, RunNote, RunStanding, RunStatus
 from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules.access import READ_AUDIT_SCOPE, has_scope
 from placet.rules.listing import mark_of_run
 from placet.rules.policy import READ_EFFECTS_SCOPE, RECONCILE_SCOPE
+from placet.rules.runs import budgets_of
 
 MOST_WAITING: Final = 100
 """Questions that are named of one run; all of them are counted."""
@@ -74,6 +76,9 @@ class RunView:
         stopped_by: the stops that halt all of it: `all`, `tenant` or `run`.
         closed_tools: tools it was refused so often that it is answered nothing else any more.
         waiting: questions of it that wait for a person, the oldest 100 of `waiting_count`.
+        status: whether it may go on, whatever is left open of it.
+        deadline: from when on nothing of it is dispatched; None without one.
+        allowed_tools: the only ones it has; None where nobody said.
         effects: None where the ledger is not the reader's to see.
     """
 
@@ -91,7 +96,40 @@ class RunView:
     closed_tools: tuple[str, ...]
     waiting_count: int
     waiting: tuple[str, ...]
+    status: RunStatus
+    deadline: datetime | None
+    allowed_tools: tuple[str, ...] | None
     effects: RunEffects | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBudget:
+    """A declared budget: `attempts`, `cost`, or `tool:NAME`."""
+
+    name: str
+    taken: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRests:
+    """Where a run of a workflow is.
+
+    Attributes:
+        code: why it waits, or why it failed; None otherwise.
+        is_driven: whether somebody has taken it for a step at this moment.
+        look_at: when it is looked at next in any case; None when there is nothing to be done.
+        stale_writes: checkpoints that were refused, because whoever wrote them had lost the run to another driver.
+    """
+
+    workflow: str
+    version: str
+    state: str
+    visit: int
+    code: str | None
+    is_driven: bool
+    look_at: datetime | None
+    stale_writes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +160,20 @@ class RunDetails(RunView):
     Attributes:
         calls: None where the ledger is not the reader's to see.
         has_more_calls: whether there are more than these.
+        budgets: what was declared, besides steps, and what is taken of each.
+        rests: None for one that is no workflow's.
+        changed_by, reason: who paused, resumed or cancelled it last, and why; None where nobody did. Why is for people.
     """
 
+    budgets: tuple[RunBudget, ...]
+    rests: RunRests | None
+    changed_by: str | None
+    reason: str | None
     calls: tuple[RunCall, ...] | None
     has_more_calls: bool
 
 
-class Runs:
+class RunLooks:
     """The runs of one store, as one principal may see them. Looking changes nothing and is not recorded."""
 
     def __init__(self, *, store: Store, keys: Keys, decider: Decider, settings: GateSettings) -> None:
@@ -200,8 +245,13 @@ class Runs:
         (view,) = await self._views((run,), by)
         calls = await self._calls(run, limit + 1) if _is_own(run, by) or _reads_ledger(by) else None
         members = {field.name: getattr(view, field.name) for field in fields(view)}
+        note = await self._store.run_note(run.tenant, run.run_id)
         return RunDetails(
             **members,
+            budgets=await self._budgets(run),
+            rests=_rests(await self._store.run_checkpoint(run.tenant, run.run_id), await self._store.now()),
+            changed_by=note.changed_by,
+            reason=self._reason(run, note) if by.standing is Standing.PERSON else None,
             calls=None if calls is None else calls[:limit],
             has_more_calls=calls is not None and len(calls) > limit,
         )
@@ -252,8 +302,24 @@ class Runs:
             closed_tools=tuple(sorted(closed)),
             waiting_count=len(standing.waiting),
             waiting=standing.waiting[:MOST_WAITING],
+            status=run.status,
+            deadline=None if run.limits is None else run.limits.deadline,
+            allowed_tools=_tools_of(run.limits),
             effects=effects,
         )
+
+    async def _budgets(self, run: Run) -> tuple[RunBudget, ...]:
+        declared = dict(budgets_of(run.limits))
+        taken = await self._store.run_tallies(run.tenant, run.run_id) if declared else {}
+        return tuple(RunBudget(name=name, taken=taken.get(name, 0), most=most) for name, most in declared.items())
+
+    def _reason(self, run: Run, note: RunNote) -> str | None:
+        if note.sealed_reason is None:
+            return None
+        try:
+            return self._keys.unseal(note.sealed_reason, bound_to=reason_binding(run)).decode()
+        except (KeyMaterialError, UnicodeDecodeError):
+            return None
 
     async def _calls(self, run: Run, most: int) -> tuple[RunCall, ...]:
         """So many, of rows as they stand; of questions only those that hold."""
@@ -309,6 +375,30 @@ def _of_question(approval: Approval) -> RunCall:
         began_at=question.asked_at,
         changed_at=question.asked_at if answer is None else answer.decided_at,
     )
+
+
+def reason_binding(run: Run) -> bytes:
+    """What a reason is bound to: moved to another run it does not open."""
+    return row_binding(run.tenant, OperationKey(run.run_id), "run_reason")
+
+
+def _rests(row: RunCheckpoint | None, now: datetime) -> RunRests | None:
+    if row is None:
+        return None
+    return RunRests(
+        workflow=row.workflow,
+        version=row.version,
+        state=row.state,
+        visit=row.visit,
+        code=row.code,
+        is_driven=row.lease_until is not None and row.lease_until > now,
+        look_at=row.due_at,
+        stale_writes=row.stale_writes,
+    )
+
+
+def _tools_of(limits: RunLimits | None) -> tuple[str, ...] | None:
+    return None if limits is None or limits.allowed_tools is None else tuple(sorted(limits.allowed_tools))
 
 
 def _effects_of(standing: RunStanding) -> RunEffects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from placet.engine.settings import GateSettings
 from placet.model.call import Call
 from placet.model.decision import Decision
-from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.identifiers import CallId, Digest, PolicyVersion, RunId
 from placet.model.ledger import Step
 from placet.model.principal import Principal
 from placet.ports.clock import IdSource
@@ -23,14 +23,22 @@ class Steps:
     def of_call(self, call: Call, decision: Decision | None) -> Step:
         """The step of a call, under the id its proposer gave it."""
         version = decision.policy_version if decision is not None else self._version()
-        return self._step(call.principal, call.run_id, call.reply_to, call.fingerprint, version)
+        origin = call.contract.origin
+        pin = None if origin is None else origin.pin
+        return self._step(call.principal, call.run_id, call.reply_to, call.fingerprint, version, pin)
 
     def of_rejected(self, principal: Principal, run_id: RunId, call_id: CallId) -> Step:
         """The step of a proposal that made no call. Nothing says that two of them are the same, so each is a step."""
         return self._step(principal, run_id, call_id, self._ids.new_id("rejected"), self._version())
 
     def _step(
-        self, principal: Principal, run_id: RunId, call_id: CallId, fingerprint: str, version: PolicyVersion
+        self,
+        principal: Principal,
+        run_id: RunId,
+        call_id: CallId,
+        fingerprint: str,
+        version: PolicyVersion,
+        pin: Digest | None = None,
     ) -> Step:
         return Step(
             tenant=principal.tenant,
@@ -41,6 +49,7 @@ class Steps:
             policy_version=version,
             max_steps=self._settings.max_steps,
             max_denials=self._settings.max_denials,
+            pin=pin,
         )
 
     def _version(self) -> PolicyVersion:

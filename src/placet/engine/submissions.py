@@ -26,13 +26,14 @@ class Submissions:
     Attributes:
         is_draining: whether what comes now is turned away.
         has_run_out: whether a drain ended with somebody inside.
+        is_closed: whether nothing comes in any more.
     """
 
     def __init__(self, *, grace_seconds: float) -> None:
         self._patience_seconds = max(_LEAST_PATIENCE_SECONDS, grace_seconds)
         self._inside: set[asyncio.Task[Any]] = set()
         self._left = asyncio.Event()
-        self._is_closed = False
+        self.is_closed = False
         self.is_draining = False
         self.has_run_out = False
         self._process = os.getpid()
@@ -44,7 +45,7 @@ class Submissions:
         Raises:
             MisuseError: the gate is closed, or another process's.
         """
-        if self._is_closed:
+        if self.is_closed:
             raise MisuseError("The gate is closed.", hint="Open another with placet.open.")
         if os.getpid() != self._process:
             raise MisuseError("The gate belongs to another process: open a gate after the fork.")
@@ -71,7 +72,7 @@ class Submissions:
 
         After a drain that ran out nothing is settled any more: they are cancelled, and given their grace.
         """
-        self._is_closed = True
+        self.is_closed = True
         if not self.has_run_out:
             await self._emptied(self._patience_seconds)
         for task in self._inside:

@@ -1,4 +1,4 @@
-"""The stop switch: an operator halts a tool, a tenant, a run or everything, and lifts it again.
+"""The stop switch: an operator halts a tool, an upstream, a tenant, a run or everything, and lifts it again.
 
 Every claim, every further attempt and every read that begins looks for stops in its own transaction, and a stop is a
 transaction of the same store: whatever was there before it is through when it returns, and nothing of its scope is
@@ -99,7 +99,8 @@ class Switch:
         A second stop of the same scope changes nothing, unless it is given with more leave.
 
         Args:
-            scope: a `StopScope`, or `all`, `tenant`, `tool:NAME`, `run:ID` of the person's own tenant, `tenant:NAME`.
+            scope: a `StopScope`, or `all`, `tenant`, `tool:NAME`, `upstream:NAME`, `run:ID` of the person's own
+                tenant, `tenant:NAME`.
             by: a person with `ops.stop` for its own tenant, with `ops.stop.all` for everything else.
             reason: free text of at most 500 characters for those who may lift it; it is kept encrypted.
 
@@ -115,7 +116,7 @@ class Switch:
         leave = await self._leave(wanted, by, stopping.leave_to_stop(by, wanted))
         sealed = self._keys.seal(reason.encode(), bound_to=_binding(wanted)) if reason else None
         note = StopNote(subject=by.subject, tenant=by.tenant, leave=leave, sealed_reason=sealed)
-        event = self._event(EventKind.STOPPED, wanted, by, detail=wanted.kind.value, reasons=(f"leave:{leave.value}",))
+        event = self._event(EventKind.STOPPED, wanted, by, leave)
         count = await self._store.stop(wanted.key, (event,), note=note)
         try:
             running = await self._running(wanted) if count else ()
@@ -134,7 +135,7 @@ class Switch:
         """
         wanted = self._scope(scope, by)
         leave = await self._leave(wanted, by, stopping.leave_to_resume(by, wanted))
-        event = self._event(EventKind.RESUMED, wanted, by, detail=wanted.kind.value, reasons=(f"leave:{leave.value}",))
+        event = self._event(EventKind.RESUMED, wanted, by, leave)
         if await self._store.resume(wanted.key, (event,), leave=leave):
             return
         if wanted.key not in await self._store.stops():
@@ -144,6 +145,8 @@ class Switch:
     @paying
     async def stops(self, *, by: Principal) -> tuple[StopView, ...]:
         """The stops in force that halt anything of the person's tenant, the oldest first; with `ops.stop.all`, all.
+
+        Quarantines are no stops: they are told beside what is accepted of a tool.
 
         Raises:
             MisuseError: `by` is not a principal.
@@ -156,14 +159,14 @@ class Switch:
         return tuple(
             self._view(scope, record, by)
             for scope, record in found
-            if scope is not None and stopping.may_see(by, scope)
+            if scope is not None and scope.kind is not StopKind.QUARANTINE and stopping.may_see(by, scope)
         )
 
     # ------------------------------------------------------------ within
 
     def _scope(self, scope: StopScope | str, by: Principal) -> StopScope:
         _require_principal(by)
-        return scope if is_stop_scope(scope) else stopping.scope_of_words(scope, by)
+        return stopping.require_liftable(scope) if is_stop_scope(scope) else stopping.scope_of_words(scope, by)
 
     async def _leave(self, scope: StopScope, by: Principal, leave: StopLeave | None) -> StopLeave:
         """Refused before anything was looked up, so that nobody learns which tenants, tools or runs there are."""
@@ -185,14 +188,22 @@ class Switch:
         hint = "" if code == "not_a_person" else f"Somebody with the scope {needed} has to do it."
         return DecisionRefused(_REFUSALS[code].format(scope=needed), code=code, hint=hint)
 
-    def _event(self, kind: EventKind, scope: StopScope, by: Principal, **more: object) -> AuditEvent:
+    def _event(self, kind: EventKind, scope: StopScope, by: Principal, leave: StopLeave) -> AuditEvent:
         """In the audit of the tenant that is halted; in that of none where it is every tenant."""
         facts = self._chronicle.of_store(by.subject) | {"tenant": scope.tenant or NOBODY}
         if scope.kind is StopKind.TOOL:
             facts["tool"] = scope.name
         if scope.kind is StopKind.RUN:
             facts["run_id"] = scope.name
-        return self._chronicle.event(kind, facts, decided_by=by.subject, model_suggested=False, **more)
+        named = (f"upstream:{scope.name}",) if scope.kind is StopKind.UPSTREAM else ()
+        return self._chronicle.event(
+            kind,
+            facts,
+            detail=scope.kind.value,
+            reasons=(f"leave:{leave.value}", *named),
+            decided_by=by.subject,
+            model_suggested=False,
+        )
 
     async def _running(self, scope: StopScope) -> tuple[RunningEffect, ...]:
         found = await self._store.effects(tenant=scope.tenant, states=(EffectState.DISPATCHED,), limit=MOST_LISTED)

@@ -8,6 +8,7 @@ from placet.engine.desk import ApprovalView
 from placet.engine.effect_views import EffectView
 from placet.engine.questions import QuestionView
 from placet.engine.run_views import RunDetails, RunView
+from placet.engine.runs import RunReport
 from placet.http_api.problems import MEDIA_TYPE
 from placet.model.json import JsonObject
 from placet.rules.documents import schema_of
@@ -73,6 +74,7 @@ SCHEMAS: JsonObject = {
     "Effect": _object({"effect_id": _TEXT, **schema_of(EffectView)["properties"]}),  # type: ignore[dict-item]
     "Run": _object({"run_ref": _TEXT, **schema_of(RunView)["properties"]}),  # type: ignore[dict-item]
     "RunDetails": _object({"run_ref": _TEXT, **schema_of(RunDetails)["properties"]}),  # type: ignore[dict-item]
+    "RunReport": schema_of(RunReport),
     "Event": {"type": "object", "properties": {"writer": _TEXT, "sequence": {"type": "integer"}}},
 }
 """Named schemas of the document."""

@@ -60,7 +60,7 @@ def status_of(outcome: Outcome) -> int:
         case Unknown():
             return 424
         case Failed(code=code):
-            return {"tool_rejected": 422, "remote_busy": 503}.get(code, 502)
+            return {"tool_rejected": 422, "remote_busy": 503, "upstream_unavailable": 503}.get(code, 502)
         case TimedOut():
             return 504
 

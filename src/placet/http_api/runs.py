@@ -1,4 +1,4 @@
-"""`/v1/runs`: how far runs have come, and what is left open of them. Looking at one changes nothing."""
+"""`/v1/runs`: how far runs have come, what is left open of them; and pausing, resuming and cancelling one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from starlette.responses import Response
 
 from placet.engine.pages import MOST_IN_A_PAGE
 from placet.engine.run_views import RunView
+from placet.engine.runs import MAX_REASON_CHARACTERS
 from placet.http_api import describing
+from placet.http_api.bodies import optional_text, read_document
 from placet.http_api.door import door_of, refuse_repeated, signed_in
 from placet.http_api.outcomes import json_response
 from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
@@ -25,6 +27,11 @@ from placet.rules.run_refs import run_id_of, run_ref
 
 router = APIRouter(tags=["runs"])
 SignedIn = Annotated[Principal, Depends(signed_in)]
+_REASON: JsonObject = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "maxLength": MAX_REASON_CHARACTERS, "pattern": r"^[^\u0000]*$"}},
+    "additionalProperties": False,
+}
 _TAGGED = {"ETag": "Names all that is shown."}
 
 
@@ -95,6 +102,40 @@ async def show_run(
         return _document(await runs.show(run_id_of(run), by=principal, limit=calls))
 
     return await tagged(request, principal, look, tag_of)
+
+
+class Verb(StrEnum):
+    """What may be done with a run."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+@router.post(
+    "/v1/runs/{run}/{verb}",
+    operation_id="changeRun",
+    summary="Pause, resume or cancel a run",
+    responses={
+        **describing.problems(400, 403, 404, 408, 413, 415, 422),
+        200: describing.answer("As it stands now.", describing.named("RunReport")),
+    },
+    openapi_extra=describing.body(_REASON),
+)
+async def change_run(run: str, verb: Verb, request: Request, principal: SignedIn) -> Response:
+    """When this is answered, nothing of a run that is not open is dispatched any more; what was claimed before goes on.
+
+    Cancelling is for good: questions are withdrawn, and approvals nobody has used revoked. One's own runs may be
+    cancelled; pausing and resuming is for people, and others' runs for people with `ops.stop`.
+    """
+    door = door_of(request)
+    refuse_repeated(request)
+    document = await read_document(request, door.settings, members=frozenset({"reason"}))
+    reason = optional_text(document, "reason", most=MAX_REASON_CHARACTERS)
+    runs = door.gate.runs
+    verbs = {Verb.PAUSE: runs.pause, Verb.RESUME: runs.resume, Verb.CANCEL: runs.cancel}
+    report = await verbs[verb](run_id_of(run), by=principal, reason=reason)
+    return json_response(document_of(report))  # type: ignore[arg-type]  # a report has members
 
 
 def tag_of(document: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""`/v1/stops`: halt a tool, a tenant, a run or everything, see what is halted, and lift it."""
+"""`/v1/stops`: halt a tool, an upstream, a tenant, a run or everything, see what is halted, and lift it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ from placet.rules.stopping import scope_of_words
 router = APIRouter(tags=["stops"])
 SignedIn = Annotated[Principal, Depends(signed_in)]
 _MOST_SCOPE = 300
-_HOW = "`all`, `tenant`, `tool:NAME` or `run:ID` of your own tenant, `tenant:NAME`."
-_SCOPE: JsonObject = {"type": "string", "pattern": "^(all|tenant|tool:[a-zA-Z0-9_.-]{1,64})$", "description": _HOW}
+_HOW = "`all`, `tenant`, `tool:NAME`, `upstream:NAME` or `run:ID` of your own tenant, `tenant:NAME`."
+_SCOPE: JsonObject = {
+    "type": "string",
+    "pattern": "^(all|tenant|tool:[a-zA-Z0-9_.-]{1,64}|upstream:[a-z][a-z0-9_-]{0,23})$",
+    "description": _HOW,
+}
 _STOP: JsonObject = {
     "type": "object",
     "properties": {
         "scope": _SCOPE,
-        "all_tenants": {"type": "boolean", "description": "A tool of every tenant. Needs `ops.stop.all`."},
+        "all_tenants": {
+            "type": "boolean",
+            "description": "A tool, or an upstream, of every tenant. Needs `ops.stop.all`.",
+        },
         "reason": {"type": "string", "maxLength": MAX_REASON_CHARACTERS, "pattern": r"^[^\u0000]*$"},
     },
     "required": ["scope"],
@@ -117,9 +124,13 @@ def _scope(words: str, by: Principal, everywhere: bool) -> StopScope:
     scope = scope_of_words(words, by)
     if not everywhere:
         return scope
-    if scope.kind is not StopKind.TOOL:
-        raise MisuseError("Only a tool is halted for every tenant by its name.")
-    return StopScope.of_tool(str(scope.name))
+    match scope.kind:
+        case StopKind.TOOL:
+            return StopScope.of_tool(str(scope.name))
+        case StopKind.UPSTREAM:
+            return StopScope.of_upstream(str(scope.name))
+        case _:
+            raise MisuseError("Only a tool or an upstream is halted for every tenant by its name.")
 
 
 def _malformed(error: MisuseError) -> HttpProblem:

@@ -1,13 +1,8 @@
-"""Waiting on behalf of a request: for a person's answer, and for what changes at the desk.
-
-Whoever waits is woken by the store where it can wake, looks by itself every so often, and is let go at once when its
-client has gone, its time is over, or this process ends. How many wait is bounded, of everybody and of each principal.
-"""
+"""Waiting on behalf of a request. How, is the engine's waiting room; here is when its client has gone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -15,25 +10,29 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from placet.engine.gate import Gate
+from placet.engine.waiting_room import WaitingRoom as Room
 from placet.http_api.problems import TooManyWaiting
 from placet.http_api.settings import HttpSettings
 from placet.model.principal import Principal
 from placet.model.waking import Topic
 from placet.ports.clock import Clock
-from placet.ports.wakeups import pause
 
 Seen = TypeVar("Seen")
 
 
 class WaitingRoom:
-    """Who waits in this process."""
+    """Who waits for an answer over HTTP in this process."""
 
     def __init__(self, *, gate: Gate, settings: HttpSettings, clock: Clock, ending: asyncio.Event) -> None:
-        self._gate = gate
-        self._settings = settings
-        self._clock = clock
-        self._ending = ending
-        self._inside: Counter[tuple[str, str]] = Counter()
+        self._room = Room(
+            wakeups=gate.store,
+            clock=clock,
+            ending=ending,
+            poll_seconds=settings.poll_seconds,
+            max_waiting=settings.max_waiting,
+            max_waiting_each=settings.max_waiting_each,
+            when_full=TooManyWaiting,
+        )
 
     @contextmanager
     def place_of(self, principal: Principal) -> Iterator[None]:
@@ -42,17 +41,8 @@ class WaitingRoom:
         Raises:
             TooManyWaiting: none is free.
         """
-        who = (principal.tenant, principal.identity)
-        is_full = self._inside.total() >= self._settings.max_waiting
-        if is_full or self._inside[who] >= self._settings.max_waiting_each:
-            raise TooManyWaiting
-        self._inside[who] += 1
-        try:
+        with self._room.place_of(principal):
             yield
-        finally:
-            self._inside[who] -= 1
-            if not self._inside[who]:
-                del self._inside[who]
 
     async def until(
         self,
@@ -64,25 +54,7 @@ class WaitingRoom:
         request: Request,
     ) -> Seen:
         """What is seen at the first look at which it is over, or at the last one in time."""
-        end = self._clock.monotonic() + seconds
-        with self._gate.store.waiting_for(topic) as wakeup:
-            gone = asyncio.ensure_future(has_gone(request))
-            ending = asyncio.ensure_future(self._ending.wait())
-            try:
-                while True:
-                    seen = await look()
-                    left = end - self._clock.monotonic()
-                    if is_over(seen) or left <= 0 or gone.done() or ending.done():
-                        return seen
-                    rest = min(left, self._settings.poll_seconds)
-                    pausing = asyncio.ensure_future(pause(wakeup, seconds=rest, clock=self._clock))
-                    try:
-                        await asyncio.wait((pausing, gone, ending), return_when=asyncio.FIRST_COMPLETED)
-                    finally:
-                        pausing.cancel()
-            finally:
-                gone.cancel()
-                ending.cancel()
+        return await self._room.until(look, is_over, topic=topic, seconds=seconds, gone=has_gone(request))
 
 
 async def has_gone(request: Request) -> None:

@@ -33,6 +33,10 @@ class Rejected:
     message: str = field(repr=False)
 
 
+UNSENT_CODES = frozenset({"not_sent", "schema_drift", "upstream_unavailable"})
+"""Why nothing was sent: no more is known; the tool is described otherwise than it was accepted; its server is away."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:
     """Nothing left this process.
@@ -40,9 +44,11 @@ class Unsent:
     Attributes:
         is_handlers_word: the handler said so itself, which speaks of its remote; otherwise it was not called, or kept
             back by us, and nothing is said of the remote.
+        code: why, as the proposer is told; one of `UNSENT_CODES`.
     """
 
     is_handlers_word: bool = False
+    code: str = "not_sent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,14 @@ class EventKind(StrEnum):
     STOPPED = "stopped"
     RESUMED = "resumed"
     STOP_REFUSED = "stop_refused"
+    RUN_BEGUN = "run_begun"
+    RUN_PAUSED = "run_paused"
+    RUN_RESUMED = "run_resumed"
+    RUN_CANCELLED = "run_cancelled"
+    RUN_MOVED = "run_moved"
+    RUN_WAITS = "run_waits"
+    RUN_ENDED = "run_ended"
+    RUN_CHANGE_REFUSED = "run_change_refused"
     KEY_ROTATED = "key_rotated"
     KEY_RETIRED = "key_retired"
     RECORDS_PURGED = "records_purged"
@@ -57,6 +65,10 @@ class EventKind(StrEnum):
     GRANT_USED_UP = "grant_used_up"
     GRANT_REFUSED = "grant_refused"
     GRANT_SUSPECT = "grant_suspect"
+    TOOL_ACCEPTED = "tool_accepted"
+    TOOL_QUARANTINED = "tool_quarantined"
+    ACCEPTANCE_REFUSED = "acceptance_refused"
+    PIN_SUSPECT = "pin_suspect"
     DESTINATION_CLOSED = "destination_closed"
     DESTINATION_OPENED = "destination_opened"
     DELIVERY_GIVEN_UP = "delivery_given_up"
@@ -68,9 +80,10 @@ ALARMS = frozenset(
         EventKind.RECORD_ALTERED,
         EventKind.CREDENTIAL_SUSPECT,
         EventKind.GRANT_SUSPECT,
+        EventKind.PIN_SUSPECT,
     }
 )
-"""Kinds that say somebody altered a row; one of them is enough to wake somebody."""
+"""Kinds that say somebody altered a row, or a pin; one of them is enough to wake somebody."""
 
 
 class AuditOutcome(StrEnum):

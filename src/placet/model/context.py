@@ -46,6 +46,8 @@ class CallContext:
         operation_key: send it downstream as the idempotency key; the same in every attempt.
         attempt: number of this attempt.
         deadline_at: when placet stops waiting, UTC.
+        is_approved: it runs on a person's word, an approval or a standing grant. Nothing may then be asked for on the
+            way that adds to what was approved.
     """
 
     tenant: str
@@ -55,6 +57,7 @@ class CallContext:
     operation_key: OperationKey
     attempt: int
     deadline_at: datetime
+    is_approved: bool = False
     _remaining: Callable[[], float]
     _guard: Callable[[], None]
     _co_commit: Callable[[Any, Any], Any] = not_declared

@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from placet.errors import MisuseError
 from placet.model.identifiers import Digest
-from placet.model.json import JsonObject
+from placet.model.json import JsonObject, JsonValue
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+SERVER_ID = re.compile(r"[a-z][a-z0-9_-]{0,23}")
+"""What the deployment calls an upstream; the first part of each of its tools' names."""
 UNKNOWN_TOOL_LABEL = "unknown"
 """What a name becomes in audit, metrics and logs when no contract bears it."""
 
@@ -175,6 +177,46 @@ class KeyTemplate:
     fields: tuple[str, ...]
 
 
+class BoundSource(StrEnum):
+    """What the server says in the model's stead: something of the call, or a value that is written down."""
+
+    TENANT = "tenant"
+    SUBJECT = "subject"
+    RUN = "run"
+    OPERATION_KEY = "operation_key"
+    FIXED = "value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A top-level argument that the server puts in. The model neither sees it nor may send it.
+
+    Attributes:
+        value: the fixed one; None for the other sources.
+    """
+
+    member: str
+    source: BoundSource
+    value: JsonValue = field(default=None, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a tool lives that is not ours, and which description of it was accepted.
+
+    Attributes:
+        server: the upstream's server id.
+        tool: the upstream's own name of the tool, exactly.
+        pin: digest of the accepted definition; another one makes another contract, and voids approvals.
+        way: digest of how the upstream is reached; the same holds for it. None: it is not known where.
+    """
+
+    server: str
+    tool: str
+    pin: Digest
+    way: Digest | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """A tool's promise. Everything that decides meaning is in `digest`.
@@ -199,6 +241,8 @@ class Contract:
             Not in the digest: it decides nothing.
         open_members, open_result_members: where unknown members are let in, as pointers into the value.
         generic_executor_reason: why a shell-, SQL- or URL-like tool was let in; None for ordinary tools.
+        origin: of a tool of an upstream; None for our own.
+        bind: arguments that the server puts in; `arguments_schema` and `argument_names` do not have them.
     """
 
     name: str
@@ -235,3 +279,5 @@ class Contract:
     open_result_members: tuple[str, ...] = ()
     repair: frozenset[Repair] = frozenset()
     retention_seconds: float | None = None
+    origin: Origin | None = None
+    bind: tuple[Bound, ...] = ()

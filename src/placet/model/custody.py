@@ -14,6 +14,7 @@ class KeyUse:
         approvals: questions that are open, approvals that were not used, and denials that are remembered.
         arguments: sealed arguments of effects that are not settled; a probe may need them.
         results: sealed results that answer repeats.
+        checkpoints: where runs rest that are not over; without the key they go no further.
         events: audit events. They stay verifiable when their key is retired.
         api_keys: of agents, that are neither revoked nor over; signed under it, and worth nothing without it.
     """
@@ -22,5 +23,6 @@ class KeyUse:
     approvals: int = 0
     arguments: int = 0
     results: int = 0
+    checkpoints: int = 0
     events: int = 0
     api_keys: int = 0

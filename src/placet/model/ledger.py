@@ -34,6 +34,7 @@ class Step:
     Attributes:
         fingerprint: what was wished; a call id that is used again for something else is another step.
         max_denials: refusals of one tool after which the run has no more to do with it.
+        pin: of a tool of an upstream, the definition that its contract was made of.
     """
 
     tenant: str
@@ -44,6 +45,7 @@ class Step:
     policy_version: PolicyVersion
     max_steps: int
     max_denials: int
+    pin: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,11 @@ class Claim:
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Close one attempt and open the next, inside one dispatch."""
+    """Close one attempt and open the next, inside one dispatch.
+
+    Attributes:
+        pin: as of a `Step`.
+    """
 
     tenant: str
     operation_key: OperationKey
@@ -137,6 +143,7 @@ class Turn:
     send_window_seconds: float
     max_attempts: int
     events: tuple[AuditEvent, ...]
+    pin: Digest | None = None
 
 
 @quick
@@ -236,6 +243,17 @@ class OverBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideRun:
+    """The run is paused or over, past its deadline, without this tool, or without what it takes; nothing was written.
+
+    Attributes:
+        code: fixed word, as a refusal has it.
+    """
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotYourRun:
     """The run belongs to another principal; nothing was written."""
 
@@ -257,7 +275,7 @@ class Voided:
     """The token was voided after a lost answer; the claim can never land."""
 
 
-ClaimAnswer = Claimed | Held | NotUsable | OverBudget | NotYourRun | Stopped | ToolClosed | Voided
+ClaimAnswer = Claimed | Held | NotUsable | OverBudget | OutsideRun | NotYourRun | Stopped | ToolClosed | Voided
 
 
 @quick
@@ -293,7 +311,7 @@ class Recorded:
     place: Place
 
 
-RecordAnswer = Recorded | OverBudget | NotYourRun | Stopped | ToolClosed
+RecordAnswer = Recorded | OverBudget | OutsideRun | NotYourRun | Stopped | ToolClosed
 
 
 @quick
@@ -354,3 +372,36 @@ def run_scope(tenant: str, run_id: str) -> str:
 def tool_scope(tenant: str, tool: str) -> str:
     """The stop scope of one tool for one tenant; that of a tool for every tenant is `tool:` and its name."""
     return "tool:" + json.dumps([tenant, tool], ensure_ascii=False, separators=(",", ":"))
+
+
+def upstream_scope(tenant: str, server: str) -> str:
+    """The stop scope of one upstream for one tenant; that of an upstream for every tenant is `upstream:` and its id."""
+    return "upstream:" + json.dumps([tenant, server], ensure_ascii=False, separators=(",", ":"))
+
+
+def quarantine_scope(tool: str, pin: Digest) -> str:
+    """The stop scope of a tool as it was once accepted, while its upstream describes it otherwise; for every tenant."""
+    return f"quarantine:{quarantined_name(tool, pin)}"
+
+
+def quarantined_name(tool: str, pin: Digest) -> str:
+    """A tool and the definition of it that is meant: half of the digest, so that the whole is a name."""
+    return f"{tool}@{pin[:32]}"
+
+
+def scopes_of(tenant: str, tool: str, run_id: str, pin: Digest | None = None) -> tuple[str, ...]:
+    """Every stop scope that halts a call. A tool of an upstream bears the upstream's id before the first dot.
+
+    Args:
+        pin: of the definition that the call's contract was made of; None for a tool of our own.
+    """
+    server, dot, _ = tool.partition(".")
+    return (
+        "all",
+        f"tenant:{tenant}",
+        f"tool:{tool}",
+        tool_scope(tenant, tool),
+        run_scope(tenant, run_id),
+        *((f"upstream:{server}", upstream_scope(tenant, server)) if dot else ()),
+        *(() if pin is None else (quarantine_scope(tool, pin),)),
+    )

@@ -33,10 +33,13 @@ class NoticeKind(StrEnum):
     EFFECT_RECONCILED = "effect.reconciled"
     STOP_BEGUN = "stop.begun"
     STOP_LIFTED = "stop.lifted"
+    TOOL_QUARANTINED = "tool.quarantined"
+    TOOL_ACCEPTED = "tool.accepted"
     ALARM_APPROVAL = "alarm.approval_suspect"
     ALARM_RECORD = "alarm.record_altered"
     ALARM_CREDENTIAL = "alarm.credential_suspect"
     ALARM_GRANT = "alarm.grant_suspect"
+    ALARM_PIN = "alarm.pin_suspect"
     TEST = "test"
 
 

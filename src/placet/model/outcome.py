@@ -28,9 +28,11 @@ RETRYABLE_CODES = frozenset(
         "not_sent",
         "remote_busy",
         "rolled_back",
+        "run_paused",
         "stopped",
         "timed_out",
         "too_many_running",
+        "upstream_unavailable",
     }
 )
 
@@ -193,9 +195,15 @@ class Refused(_Outcome):
 
     def _raise(self) -> NoReturn:
         match self.code:
-            case "budget_exhausted":
+            case (
+                "budget_exhausted"
+                | "run_attempts_exhausted"
+                | "run_tool_exhausted"
+                | "run_cost_exhausted"
+                | "run_deadline_passed"
+            ):
                 raise self._error(errors.BudgetExhausted)
-            case "boundary_unavailable" | "stopped" | "capacity" | "circuit_open" | "too_many_running":
+            case "boundary_unavailable" | "stopped" | "quarantined" | "capacity" | "circuit_open" | "too_many_running":
                 raise self._error(errors.BoundaryUnavailable)
             case _:
                 raise self._error(errors.PermissionDenied)

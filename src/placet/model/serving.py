@@ -33,6 +33,8 @@ class Listening:
         public_url: this site as browsers and issuers know it: https, host and port. None: nobody was told.
         trusted_proxies: addresses, or networks, whose word on where a request came from is believed.
         certificate: for TLS of its own; without one somebody in front ends it.
+        mcp: whether MCP clients are served beside the API and the console.
+        mcp_audience: what has to stand in `aud` of a token for MCP; the address of that door if absent.
         metrics_at: where the numbers are served to whoever can reach it; None leaves them to `/metrics` and its scope.
     """
 
@@ -42,3 +44,5 @@ class Listening:
     trusted_proxies: tuple[str, ...] = ()
     certificate: Certificate | None = None
     metrics_at: Place | None = None
+    mcp: bool = False
+    mcp_audience: str | None = None

@@ -1,4 +1,4 @@
-"""A stop: an operator's halt of everything, of a tenant, a tool or a run."""
+"""A stop: an operator's halt of everything, of a tenant, a tool, an upstream or a run; and a tool's quarantine."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ from enum import StrEnum
 from typing import Self, TypeGuard
 
 from placet.errors import MisuseError
+from placet.model.contract import SERVER_ID, TOOL_NAME
 from placet.model.exact import is_whole
-from placet.model.ledger import run_scope, tool_scope
+from placet.model.identifiers import Digest
+from placet.model.ledger import quarantined_name, run_scope, scopes_of, tool_scope, upstream_scope
 from placet.model.principal import is_identity
-
-_TOOL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 class StopKind(StrEnum):
-    """What a stop halts. `upstream` is reserved: no upstream can be registered yet, so none can be stopped."""
+    """What a stop halts. `quarantine`: a tool whose upstream describes it otherwise than it was accepted; it ends when
+    the tool is accepted, and not otherwise.
+    """
 
     ALL = "all"
     TENANT = "tenant"
     TOOL = "tool"
     RUN = "run"
     UPSTREAM = "upstream"
+    QUARANTINE = "quarantine"
+
+
+_QUARANTINED = re.compile(rf"{TOOL_NAME.pattern}@[0-9a-f]{{32}}")
+_NAMED = {StopKind.TOOL: TOOL_NAME, StopKind.QUARANTINE: _QUARANTINED, StopKind.UPSTREAM: SERVER_ID}
 
 
 class StopLeave(StrEnum):
@@ -37,11 +44,11 @@ class StopLeave(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopScope:
-    """What is halted. Make it with `everything`, `of_tenant`, `of_tool` or `of_run`.
+    """What is halted. Make it with `everything`, `of_tenant`, `of_tool`, `of_upstream`, `of_run` or `quarantine`.
 
     Attributes:
         tenant: whose; None where it is every tenant's.
-        name: the tool, or the run; None for the other kinds.
+        name: the tool, the upstream, the run, or the tool and half a pin; None for the other kinds.
 
     Raises:
         MisuseError: it names nothing that can be stopped.
@@ -53,15 +60,17 @@ class StopScope:
 
     def __post_init__(self) -> None:
         wants_tenant = self.kind in (StopKind.TENANT, StopKind.RUN)
-        wants_name = self.kind in (StopKind.TOOL, StopKind.RUN)
+        wants_name = self.kind in (*_NAMED, StopKind.RUN)
         is_tenant_sound = is_identity(self.tenant) if wants_tenant else self.tenant is None
-        if self.kind is StopKind.TOOL:
+        if self.kind in (StopKind.TOOL, StopKind.UPSTREAM):
             is_tenant_sound = self.tenant is None or is_identity(self.tenant)
         is_name_sound = is_identity(self.name) if wants_name else self.name is None
-        if self.kind is StopKind.TOOL and is_name_sound:
-            is_name_sound = _TOOL.fullmatch(str(self.name)) is not None
-        if self.kind is StopKind.UPSTREAM or not (is_tenant_sound and is_name_sound):
-            raise MisuseError("A stop is of everything, of a tenant, of a tool or of a run; their names are text.")
+        if self.kind in _NAMED and is_name_sound:
+            is_name_sound = _NAMED[self.kind].fullmatch(str(self.name)) is not None
+        if not (is_tenant_sound and is_name_sound):
+            raise MisuseError(
+                "A stop is of everything, of a tenant, of a tool, of an upstream or of a run; their names are text."
+            )
 
     @classmethod
     def everything(cls) -> Self:
@@ -77,6 +86,16 @@ class StopScope:
         return cls(kind=StopKind.TOOL, tenant=tenant, name=tool)
 
     @classmethod
+    def of_upstream(cls, server: str, *, tenant: str | None = None) -> Self:
+        """All tools of the upstream for one tenant, or for every tenant without one."""
+        return cls(kind=StopKind.UPSTREAM, tenant=tenant, name=server)
+
+    @classmethod
+    def quarantine(cls, tool: str, pin: Digest) -> Self:
+        """The tool as it was accepted under this pin, for every tenant. Accepted otherwise, it is another one."""
+        return cls(kind=StopKind.QUARANTINE, name=quarantined_name(tool, pin))
+
+    @classmethod
     def of_run(cls, run_id: str, *, tenant: str) -> Self:
         return cls(kind=StopKind.RUN, tenant=tenant, name=run_id)
 
@@ -90,6 +109,12 @@ class StopScope:
                 return f"tool:{self.name}"
             case StopKind.TOOL:
                 return tool_scope(str(self.tenant), str(self.name))
+            case StopKind.UPSTREAM if self.tenant is None:
+                return f"upstream:{self.name}"
+            case StopKind.UPSTREAM:
+                return upstream_scope(str(self.tenant), str(self.name))
+            case StopKind.QUARANTINE:
+                return f"quarantine:{self.name}"
             case StopKind.RUN:
                 return run_scope(str(self.tenant), str(self.name))
             case _:
@@ -97,9 +122,12 @@ class StopScope:
 
     def holds_for(self, *, tenant: str, tool: str, run_id: str) -> bool:
         """Whether a call of this tenant, tool and run is halted by it."""
-        is_tenant = self.tenant is None or self.tenant == tenant
-        is_named = self.name is None or self.name == (tool if self.kind is StopKind.TOOL else run_id)
-        return is_tenant and is_named
+        return self.key in scopes_of(tenant, tool, run_id)
+
+
+def is_quarantine(key: str) -> bool:
+    """Whether the store's name of a scope is that of a quarantine."""
+    return key.startswith("quarantine:")
 
 
 def scope_of_key(key: str) -> StopScope | None:
@@ -116,6 +144,13 @@ def scope_of_key(key: str) -> StopScope | None:
             case "tool":
                 tenant, tool = json.loads(rest)
                 return StopScope.of_tool(tool, tenant=tenant)
+            case "upstream" if not rest.startswith("["):
+                return StopScope.of_upstream(rest)
+            case "upstream":
+                tenant, server = json.loads(rest)
+                return StopScope.of_upstream(server, tenant=tenant)
+            case "quarantine":
+                return StopScope(kind=StopKind.QUARANTINE, name=rest)
             case "run":
                 tenant, run_id = json.loads(rest)
                 return StopScope.of_run(run_id, tenant=tenant)

@@ -10,10 +10,13 @@ from placet.model.making import quick
 
 
 class TopicKind(StrEnum):
-    """effect: one operation has left `dispatched`. approvals: one of a tenant was asked for or has changed."""
+    """effect: one operation has left `dispatched`. approvals: one of a tenant was asked for or has changed. runs: there
+    is a run, of whatever tenant, at which somebody has to look.
+    """
 
     EFFECT = "effect"
     APPROVALS = "approvals"
+    RUNS = "runs"
 
 
 @quick
@@ -32,3 +35,7 @@ def effect_topic(tenant: str, operation_key: OperationKey) -> Topic:
 
 def approvals_topic(tenant: str) -> Topic:
     return Topic(kind=TopicKind.APPROVALS, tenant=tenant)
+
+
+def runs_topic() -> Topic:
+    return Topic(kind=TopicKind.RUNS)

@@ -22,6 +22,19 @@ class KeyPurpose(StrEnum):
     CURSOR = "cursor"
     CREDENTIAL = "credential"
     GRANT = "grant"
+    PIN = "pin"
+    RUN_NAME = "run-name"
+
+
+class SealPurpose(StrEnum):
+    """What a sealed value is for. What was sealed for one purpose opens for no other.
+
+    seal: what the store keeps, which is what the key was called before there were others. request-state: what an MCP
+    client carries from one round of a call to the next.
+    """
+
+    STORE = "seal"
+    REQUEST_STATE = "request-state"
 
 
 STORE_CHECK = b"placet store key check 1"
@@ -90,11 +103,11 @@ class Keys(Protocol):
         """Whether the MAC was made for this message by a key still known; compared in constant time."""
         ...
 
-    def seal(self, plaintext: bytes, *, bound_to: bytes) -> bytes:
-        """Encrypt so that it opens only together with the same `bound_to`."""
+    def seal(self, plaintext: bytes, *, bound_to: bytes, purpose: SealPurpose = SealPurpose.STORE) -> bytes:
+        """Encrypt so that it opens only together with the same `bound_to`, and for the same purpose."""
         ...
 
-    def unseal(self, sealed: bytes, *, bound_to: bytes) -> bytes:
+    def unseal(self, sealed: bytes, *, bound_to: bytes, purpose: SealPurpose = SealPurpose.STORE) -> bytes:
         """Decrypt what `seal` made.
 
         Raises:

@@ -55,7 +55,9 @@ class Meter(Protocol):
         ...
 
     def alarmed(self, *, kind: str) -> None:
-        """Somebody altered a row: `approval_suspect`, `record_altered`, `credential_suspect` or `grant_suspect`."""
+        """Somebody altered a row: `approval_suspect`, `record_altered`, `credential_suspect`, `grant_suspect`,
+        `pin_suspect`.
+        """
         ...
 
     def sink_failed(self, *, sink: str) -> None: ...
@@ -95,4 +97,34 @@ class HttpMeter(Protocol):
 
     def answered(self, *, method: str, route: str, status: int, seconds: float) -> None:
         """One request has been answered. `route`: the address as it is declared; what is not declared is `unknown`."""
+        ...
+
+
+class UpstreamMeter(Protocol):
+    """Numbers of upstreams. `server`: the id that the deployment gave it."""
+
+    def sessions(self, *, server: str, change: int) -> None:
+        """So many more sessions with it, or fewer, are open."""
+        ...
+
+    def reinitialised(self, *, server: str) -> None:
+        """A session was begun in the place of one that was lost or ended."""
+        ...
+
+    def connecting_failed(self, *, server: str) -> None: ...
+
+    def drifted(self, *, server: str) -> None:
+        """A tool is described otherwise than it was accepted; counted once for each such description."""
+        ...
+
+    def unbelievable(self, *, server: str) -> None:
+        """What it says of its tools cannot be believed, so that nothing goes to it."""
+        ...
+
+
+class McpMeter(Protocol):
+    """Numbers of the MCP front door."""
+
+    def answered(self, *, method: str, outcome: str, seconds: float) -> None:
+        """One message has been answered. Both are of closed sets; what a client made up is `unknown`."""
         ...

@@ -298,7 +298,7 @@ class Journal(Protocol):
         ...
 
     async def stop(self, scope: str, events: tuple[AuditEvent, ...], *, note: StopNote | None = None) -> int:
-        """Halt `all`, `tenant:…`, `tool:…`, `tool_scope(...)` or `run_scope(...)`; how many of it are still dispatched.
+        """Halt one of `model.ledger.scopes_of`; how many of it are still dispatched.
 
         Claims that were there before are through when this returns; none of the scope comes after. Of a scope that is
         stopped already the first instant stands, and the note with the stronger leave.

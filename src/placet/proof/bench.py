@@ -21,7 +21,7 @@ import apsw
 
 from placet.bootstrap.addresses import is_address
 from placet.errors import PlacetError
-from placet.proof import bench_growth, bench_http, bench_postgres, slow_disk, workloads
+from placet.proof import bench_growth, bench_http, bench_mcp, bench_postgres, slow_disk, workloads
 from placet.proof.bench_rows import Row, Values, summary
 from placet.proof.growth import running as growth
 from placet.proof.private_server import NoServer
@@ -45,6 +45,7 @@ RATIOS = (
     Row("help_to_python", "placet --help : Python alone", "x", 2),
     Row("write_memory", "resident memory gained per write, after the first ones", "bytes", 0),
     *bench_http.RATIOS,
+    *bench_mcp.RATIOS,
     *growth.ROWS,
 )
 ABSOLUTES = (
@@ -61,6 +62,7 @@ ABSOLUTES = (
     Row("floor_rate", "bare SQLite, two commits per call", "calls/s", 0),
     Row("floor_p50", "  p50", "us", 0),
     *bench_http.ABSOLUTES,
+    *bench_mcp.ABSOLUTES,
     Row("python", "Python alone, whole process", "ms", 1),
     Row("import", "import placet, whole process", "ms", 1),
     Row("help", "placet --help, whole process", "ms", 1),
@@ -153,6 +155,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         _one_round(values, folder, options.seconds)
     missing = {**_processes(values), **_memory(values, folder, options.memory_calls)}
     missing |= bench_http.measured(values, rounds=options.rounds, seconds=options.seconds)
+    missing |= bench_mcp.measured(values, rounds=options.rounds, seconds=options.seconds)
     grown, not_grown = bench_growth.measured(growth.on_sqlite(folder, _size(options), told=_talked), values)
     return {
         "schema": SCHEMA,

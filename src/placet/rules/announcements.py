@@ -45,6 +45,9 @@ _KINDS: Final = {
     EventKind.RECORD_ALTERED: NoticeKind.ALARM_RECORD,
     EventKind.CREDENTIAL_SUSPECT: NoticeKind.ALARM_CREDENTIAL,
     EventKind.GRANT_SUSPECT: NoticeKind.ALARM_GRANT,
+    EventKind.TOOL_QUARANTINED: NoticeKind.TOOL_QUARANTINED,
+    EventKind.TOOL_ACCEPTED: NoticeKind.TOOL_ACCEPTED,
+    EventKind.PIN_SUSPECT: NoticeKind.ALARM_PIN,
 }
 CONFIGURED_KINDS: Final = tuple(kind for kind in NoticeKind if kind is not NoticeKind.TEST)
 GROUPS: Final = tuple(dict.fromkeys(kind.value.partition(".")[0] for kind in CONFIGURED_KINDS))
@@ -54,6 +57,7 @@ DEFAULT_KINDS: Final = frozenset(
         NoticeKind.APPROVAL_REMINDED,
         NoticeKind.APPROVAL_ESCALATED,
         NoticeKind.EFFECT_UNKNOWN,
+        NoticeKind.TOOL_QUARANTINED,
     )
 ) | {kind for kind in CONFIGURED_KINDS if kind.value.startswith("alarm.")}
 """What a person has to do something about."""
@@ -146,6 +150,9 @@ _TITLES: Final = {
     NoticeKind.ALARM_RECORD: "ALARM: a record was altered",
     NoticeKind.ALARM_CREDENTIAL: "ALARM: a credential was altered",
     NoticeKind.ALARM_GRANT: "ALARM: a standing grant was altered",
+    NoticeKind.ALARM_PIN: "ALARM: an accepted description was altered",
+    NoticeKind.TOOL_QUARANTINED: "Quarantined: {tool}",
+    NoticeKind.TOOL_ACCEPTED: "Accepted: {tool}",
     NoticeKind.TEST: "Test message",
 }
 _SAYS: Final = {
@@ -167,6 +174,10 @@ _SAYS: Final = {
     NoticeKind.ALARM_RECORD: "Somebody may have written to the store. Verify the audit.",
     NoticeKind.ALARM_CREDENTIAL: "Somebody may have written to the store. It let nobody in.",
     NoticeKind.ALARM_GRANT: "Somebody may have written to the store. The grant lets nothing through.",
+    NoticeKind.ALARM_PIN: "Somebody may have written to the file of pins. The tool is neither seen nor called.",
+    NoticeKind.TOOL_QUARANTINED: "Its server describes it otherwise than it was accepted. Nothing of it starts until "
+    "somebody has looked at the difference: placet mcp diff",
+    NoticeKind.TOOL_ACCEPTED: "A person has accepted what its server says of it.",
     NoticeKind.TEST: "Somebody tried whether messages arrive here. Nothing happened, and nothing is to be done.",
 }
 
@@ -196,12 +207,12 @@ def facts_of(notice: Notice) -> tuple[tuple[str, str], ...]:
 
 
 def _told(kind: NoticeKind, event: AuditEvent) -> tuple[tuple[str, str | None], ...]:
-    is_stop = kind in (NoticeKind.STOP_BEGUN, NoticeKind.STOP_LIFTED)
+    is_of_people = kind in (NoticeKind.STOP_BEGUN, NoticeKind.STOP_LIFTED, NoticeKind.TOOL_ACCEPTED)
     has_tool = event.tool != UNKNOWN_TOOL_LABEL
     return (
         ("tenant", event.tenant),
         ("environment", event.environment),
-        ("by" if is_stop else "asked by", event.subject),
+        ("by" if is_of_people else "asked by", event.subject),
         ("on behalf of", event.on_behalf_of),
         ("tool", f"{event.tool} {event.tool_version or ''}".strip() if has_tool else None),
         ("risk", event.risk),
@@ -220,12 +231,18 @@ def _stopped(event: AuditEvent) -> str:
     match event.detail:
         case "tool":
             return escape_for_people(event.tool)
+        case "upstream":
+            return f"upstream {escape_for_people(_upstream_in(event.reasons))}"
         case "run":
             return f"run {escape_for_people(event.run_id or '')}"
         case "tenant":
             return f"tenant {escape_for_people(event.tenant)}"
         case _:
             return "everything"
+
+
+def _upstream_in(reasons: tuple[str, ...]) -> str:
+    return next((each.removeprefix("upstream:") for each in reasons if each.startswith("upstream:")), "")
 
 
 def instant_of(at: datetime | None) -> str | None:
@@ -245,6 +262,8 @@ def url_of(kind: NoticeKind, event: AuditEvent | None, console_url: str | None) 
             return f"{root}/effects"
         case "stop":
             return f"{root}/stops"
+        case "tool":
+            return f"{root}/tools"
         case "alarm":
             return f"{root}/audit"
         case _:

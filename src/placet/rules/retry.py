@@ -52,8 +52,8 @@ def may_retry(effect_class: EffectClass, report: Report) -> bool:
     match report:
         case Returned() | Rejected() | CallerLeft():
             return False
-        case Unsent():
-            return True
+        case Unsent(code=code):
+            return code != "schema_drift"  # asked again at once, it would be described no better
         case Answered(status=status):
             return effect_class.repeats_safely and status in TRANSIENT_STATUSES
         case Raised():

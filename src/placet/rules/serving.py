@@ -17,6 +17,7 @@ from placet.errors import ConfigurationError
 from placet.model.serving import Listening
 
 CONSOLE_ROOT: Final = "/console"
+MCP_PATH: Final = "/mcp"
 _THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 _HOST: Final = re.compile(
     r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?|\[[0-9a-f:.]{2,45}\](?::[0-9]{1,5})?"

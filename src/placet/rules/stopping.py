@@ -1,22 +1,34 @@
 """Who may stop what, who may lift it, and how a scope is said in words.
 
-A stop of one's own tenant, of a tool in it or of a run in it needs `ops.stop`; all else reaches other tenants and
-needs `ops.stop.all`. A stop is lifted with no less than it was given with, so that a tenant cannot undo what those who
-run the deployment have stopped for it. Source: ADR-0029.
+A stop of one's own tenant, or of a tool, an upstream or a run in it, needs `ops.stop`; all else reaches other
+tenants and needs `ops.stop.all`. A stop is lifted with no less than it was given with, so that a tenant cannot undo
+what those who run the deployment have stopped for it. Source: ADR-0029.
 """
 
 from __future__ import annotations
 
 from placet.errors import MisuseError
 from placet.model.principal import Principal
-from placet.model.stopping import StopLeave, StopScope
+from placet.model.stopping import StopKind, StopLeave, StopScope
 
 STOP_SCOPE = "ops.stop"
-"""Lets a person stop its own tenant, a tool in it or a run in it, and lift such stops."""
+"""Lets a person stop its own tenant, a tool, an upstream or a run in it, and lift such stops."""
 STOP_ALL_SCOPE = "ops.stop.all"
-"""Lets a person stop everything, any tenant, and a tool for every tenant, and lift any stop."""
+"""Lets a person stop everything, any tenant, and a tool or an upstream for every tenant, and lift any stop."""
 
-_HOW_TO_SAY = "A scope is all, tenant, tool:NAME, run:ID, or tenant:NAME for another tenant."
+_HOW_TO_SAY = "A scope is all, tenant, tool:NAME, upstream:NAME, run:ID, or tenant:NAME for another tenant."
+_OF_QUARANTINE = "placet mcp quarantine SERVER TOOL begins one; placet mcp accept SERVER TOOL ends it."
+
+
+def require_liftable(scope: StopScope) -> StopScope:
+    """A scope that people stop and resume.
+
+    Raises:
+        MisuseError: it is a quarantine, which begins and ends with what is accepted of the tool.
+    """
+    if scope.kind is StopKind.QUARANTINE:
+        raise MisuseError("A quarantine is no stop that is given or lifted this way.", hint=_OF_QUARANTINE)
+    return scope
 
 
 def leave_to_stop(person: Principal, scope: StopScope) -> StopLeave | None:
@@ -34,7 +46,9 @@ def leave_to_resume(person: Principal, scope: StopScope) -> StopLeave | None:
 
 
 def may_lift(person: Principal, scope: StopScope, given_with: StopLeave) -> bool:
-    """Whether the person may lift a stop that was given with this leave."""
+    """Whether the person may lift a stop that was given with this leave. Nobody lifts a quarantine by lifting it."""
+    if scope.kind is StopKind.QUARANTINE:
+        return False
     return leave_to_resume(person, scope) in (StopLeave.DEPLOYMENT, given_with)
 
 
@@ -44,7 +58,8 @@ def may_see(person: Principal, scope: StopScope) -> bool:
 
 
 def scope_of_words(words: object, person: Principal) -> StopScope:
-    """What a person says: `all`, `tenant`, `tool:NAME`, `run:ID`; of its own tenant unless `tenant:NAME` says another.
+    """What a person says: `all`, `tenant`, `tool:NAME`, `upstream:NAME`, `run:ID`; of its own tenant, unless
+    `tenant:NAME` says another.
 
     Raises:
         MisuseError: it means nothing.
@@ -63,7 +78,9 @@ def scope_of_words(words: object, person: Principal) -> StopScope:
             return StopScope.of_tool(name, tenant=person.tenant)
         case "run", ":":
             return StopScope.of_run(name, tenant=person.tenant)
-        case "upstream", _:
-            raise MisuseError("No upstream can be registered yet, so none can be stopped.", hint=_HOW_TO_SAY)
+        case "upstream", ":":
+            return StopScope.of_upstream(name, tenant=person.tenant)
+        case "quarantine", ":":
+            return require_liftable(StopScope(kind=StopKind.QUARANTINE, name=name))
         case _:
             raise MisuseError(_HOW_TO_SAY)

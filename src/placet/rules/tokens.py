@@ -106,7 +106,7 @@ def issuer_for(token: Token, issuers: tuple[Issuer, ...]) -> tuple[Issuer, Algor
     named = [issuer for issuer in issuers if issuer.issuer == token.claims.get("iss")]
     if not named:
         raise TokenRefused(TokenFault.ISSUER)
-    audiences = _texts(token.claims.get("aud"))
+    audiences = audiences_of(token)
     for_us = [issuer for issuer in named if issuer.audience in audiences]
     if len(for_us) != 1:
         raise TokenRefused(TokenFault.AUDIENCE)
@@ -114,6 +114,11 @@ def issuer_for(token: Token, issuers: tuple[Issuer, ...]) -> tuple[Issuer, Algor
     if algorithm is None:
         raise TokenRefused(TokenFault.ALGORITHM)
     return for_us[0], algorithm
+
+
+def audiences_of(token: Token) -> frozenset[str]:
+    """For whom it says it was issued."""
+    return _texts(token.claims.get("aud"))
 
 
 def holder_of(token: Token, issuer: Issuer, *, now: datetime, others: tuple[str, ...] = ()) -> Principal:

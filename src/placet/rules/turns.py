@@ -5,6 +5,9 @@
 Call ids are made here, of turn and place. The provider's id is only a label to answer with: a label that is absent,
 repeated, or used again in a later turn neither merges two calls nor revives an old one.
 
+A provider whose names have no dots was told another name of such a tool (`rules/projections/aliases.py`): say which
+tools it was told, and a call goes by the exact name from here on.
+
 A turn counts as complete only when its provider says so in a word known here. In any other turn no call runs, also
 one whose arguments look whole: the part that is missing may be the part that mattered.
 
@@ -13,20 +16,25 @@ Source: CASES A05, A17, B07, B08, J04.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from placet.errors import MisuseError
-from placet.model.contract import UNKNOWN_TOOL_LABEL
+from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.identifiers import CallId
 from placet.model.outcome import Outcome
 from placet.model.proposal import Proposal
+from placet.rules.projections.aliases import names_of
 
 _COMPLETE_CHAT = frozenset({"tool_calls", "stop"})
 """`stop` is what a forced tool choice ends with."""
 _COMPLETE_RESPONSES = "completed"
 _COMPLETE_ANTHROPIC = "tool_use"
+_ENDINGS = ("finish_reason", "stop_reason", "done_reason", "stopReason", "status")
+"""Where providers say how an answer ended, as frameworks hand it on."""
+
+_COMPLETE_ANYWHERE = frozenset({"tool_calls", "stop", "STOP", "tool_use", "end_turn", "completed"})
 _RUN_BY_PROVIDER = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
 )
@@ -70,15 +78,29 @@ class _Asked:
     arguments: object
 
 
-def openai_turn(response: object, *, turn: int) -> Turn:
+def is_whole(said: Mapping[str, object]) -> bool:
+    """Whether an answer whose protocol is not known came to its end: its provider says so in words known here.
+
+    Args:
+        said: what was handed on of the provider's answer, such as LangChain's `response_metadata`. One that says
+            nothing of its end may have been cut off anywhere.
+    """
+    words = [said[name] for name in _ENDINGS if said.get(name) is not None]
+    is_said = bool(words) and all(type(word) is str and word in _COMPLETE_ANYWHERE for word in words)
+    return is_said and not any(said.get(name) for name in ("error", "incomplete_details"))
+
+
+def openai_turn(response: object, *, turn: int, tools: Sequence[Contract] = ()) -> Turn:
     """Read a Chat Completions response: `client.chat.completions.create(...).model_dump()`, or its decoded JSON.
 
     Args:
         turn: the number of this answer within its run, counted from zero by the caller. The same answer read again
             under the same number names the same calls, so that repeating a turn after a crash acts once.
+        tools: the contracts that the model was told of; those whose names have dots are found by them.
 
     Raises:
-        MisuseError: it is no such response, or one with several choices, of which only one may run.
+        MisuseError: it is no such response, or one with several choices, of which only one may run; or the tools
+            are no list of contracts that a provider can tell apart.
     """
     choices = _list(_object(response, "a Chat Completions response"), "choices")
     if len(choices) != 1:
@@ -89,10 +111,10 @@ def openai_turn(response: object, *, turn: int) -> Turn:
         raise MisuseError("function_call is the form before tools; ask the model with tools=.")
     asked = [_chat_call(_object(call, "a tool call")) for call in _list(message, "tool_calls")]
     is_truncated = _word(choice, "finish_reason") not in _COMPLETE_CHAT
-    return _turn(asked, turn, is_truncated=bool(asked) and is_truncated, render=_chat_answers)
+    return _turn(asked, turn, tools, is_truncated=bool(asked) and is_truncated, render=_chat_answers)
 
 
-def openai_responses_turn(response: object, *, turn: int) -> Turn:
+def openai_responses_turn(response: object, *, turn: int, tools: Sequence[Contract] = ()) -> Turn:
     """Read a Responses API response: `client.responses.create(...).model_dump()`, or its decoded JSON.
 
     Calls that the provider runs itself, such as its web search, are not proposals. A call of any other kind than a
@@ -111,10 +133,10 @@ def openai_responses_turn(response: object, *, turn: int) -> Turn:
         or any(item.get("status") is not None and _word(item, "status") != _COMPLETE_RESPONSES for item in calls)
     )
     asked = [_responses_call(item) for item in calls]
-    return _turn(asked, turn, is_truncated=bool(asked) and is_truncated, render=_responses_answers)
+    return _turn(asked, turn, tools, is_truncated=bool(asked) and is_truncated, render=_responses_answers)
 
 
-def anthropic_turn(message: object, *, turn: int) -> Turn:
+def anthropic_turn(message: object, *, turn: int, tools: Sequence[Contract] = ()) -> Turn:
     """Read a Messages response: `client.messages.create(...).model_dump()`, or its decoded JSON.
 
     Raises:
@@ -128,23 +150,26 @@ def anthropic_turn(message: object, *, turn: int) -> Turn:
         if _word(block, "type") == "tool_use"
     ]
     is_truncated = _word(document, "stop_reason") != _COMPLETE_ANTHROPIC
-    return _turn(asked, turn, is_truncated=bool(asked) and is_truncated, render=_anthropic_answers)
+    return _turn(asked, turn, tools, is_truncated=bool(asked) and is_truncated, render=_anthropic_answers)
 
 
 def _turn(
     asked: list[_Asked],
     turn: int,
+    tools: Sequence[Contract],
     *,
     is_truncated: bool,
     render: Callable[[Iterable[tuple[str, Outcome]]], list[dict[str, Any]]],
 ) -> Turn:
     if type(turn) is not int or turn < 0:
         raise MisuseError("turn= is the number of this answer within its run, counted from zero.")
+    names = names_of(tools)
     proposals: list[Proposal] = []
     labels: list[str] = []
     for index, call in enumerate(asked):
         call_id = CallId(f"t{turn}.{index}")
-        tool = cast(str, call.tool)  # as untrusted as the arguments; the gate checks both
+        named = names.get(call.tool, call.tool) if type(call.tool) is str else call.tool
+        tool = cast(str, named)  # as untrusted as the arguments; the gate checks both
         proposals.append(Proposal(call_id=call_id, tool=tool, arguments=call.arguments, is_truncated=is_truncated))
         labels.append(call.label if type(call.label) is str else call_id)
     return Turn(proposals=tuple(proposals), is_truncated=is_truncated, _labels=tuple(labels), _render=render)

@@ -1,6 +1,7 @@
 """The front doors as one application, and what is believed of where a request came from.
 
-What is under the console's path is the console's, and all else the API's; `/` leads people to the console. What a proxy
+What is under the console's path is the console's, MCP has an address of its own, and all else is the API's; `/` leads
+people to the console. What a proxy
 says of a request is taken from proxies that the deployment trusts and from nobody else; it reaches no page and no
 answer but as a yes or no: whether the request was sent to this site, and over TLS.
 """
@@ -24,6 +25,7 @@ from placet.rules.serving import (
     is_forwarding,
     is_trusted,
 )
+from placet.serve.mcp_front import IN_FRONT, McpFront
 
 _LOOKS: Final = ("GET", "HEAD")
 _log = logging.getLogger("placet.serve")
@@ -42,8 +44,10 @@ class Site:
     proxies: tuple[ProxyNetwork, ...] = ()
 
 
-def together(api: ASGIApp, console: Console | None, site: Site | None = None) -> ASGIApp:
-    """Both front doors behind one address."""
+def together(
+    api: ASGIApp, console: Console | None, site: Site | None = None, *, mcp: McpFront | None = None
+) -> ASGIApp:
+    """The front doors behind one address."""
     site = site or Site()
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,9 +56,28 @@ def together(api: ASGIApp, console: Console | None, site: Site | None = None) ->
             return
         said = _said_by_proxy(scope, site.proxies)
         plain_scope: Scope = {**scope, "headers": [pair for pair in scope["headers"] if not is_forwarding(pair[0])]}
+        if mcp is not None and mcp.is_for(scope["path"]):
+            await _mcp(plain_scope, said, mcp, site)(plain_scope, receive, send)
+            return
         await _front(plain_scope, said, api, console, site)(plain_scope, receive, send)
 
     return either
+
+
+async def nothing_else(scope: Scope, receive: Receive, send: Send) -> None:
+    """Where neither API nor console is: that the process is there, and nothing more."""
+    if scope["type"] == "http":
+        is_asked = scope["path"] == "/healthz" and scope["method"] in _LOOKS
+        await (_told("ok", 200) if is_asked else _told("not_found", 404))(scope, receive, send)
+
+
+def _mcp(scope: Scope, said: Forwarded, mcp: McpFront, site: Site) -> ASGIApp:
+    """No credential is taken that came in the clear; which name it was sent to is the door's to judge."""
+    if site.public_url is not None and said.scheme == "http":
+        return _told("not_over_tls", 403)
+    if said.host is not None:
+        scope[IN_FRONT] = said.host
+    return mcp.app
 
 
 def _front(scope: Scope, said: Forwarded, api: ASGIApp, console: Console | None, site: Site) -> ASGIApp:

@@ -55,6 +55,12 @@ def listening_socket(host: str, port: int) -> socket.socket:
     raise _no_place(host, port)
 
 
+def url_of(at: socket.socket, *, tls: ssl.SSLContext | None) -> str:
+    """Where a listener at this socket is, for this machine."""
+    host, port = at.getsockname()[:2]
+    return f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _no_place(host: str, port: int) -> ConfigurationError:
     return ConfigurationError(
         f"This process cannot listen at {host!r}, port {port}.",
@@ -87,8 +93,7 @@ class HttpServer:
             head_seconds: how long a client may take to send the head of a request, and before that to agree on TLS.
             unread_seconds: how long a client may take nothing of its answer.
         """
-        host, port = at.getsockname()[:2]
-        self.url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = url_of(at, tls=tls)
         self._socket = at
         self._grace_seconds = grace_seconds
         self._server = _Server(

@@ -12,10 +12,10 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from placet.bootstrap.surroundings import metrics_page, system_clock
 from placet.console.app import Console
@@ -25,13 +25,15 @@ from placet.http_api import HttpSettings, create_app
 from placet.http_api.door import Door
 from placet.ports.rate_limits import RateLimiter
 from placet.ports.sign_in import SignIn
-from placet.serve.front import Site, together
+from placet.serve.front import Site, nothing_else, together
 from placet.serve.http_server import HttpServer
+from placet.serve.mcp_front import McpFront
 from placet.serve.numbers import numbers
 from placet.worker import Worker
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from starlette.types import ASGIApp
 
 ROUND_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
@@ -50,6 +52,7 @@ class Doors:
         announcer: tells of what happens; None tells nobody.
         site: what the world calls this place.
         tls: of the listener's own; None leaves it to somebody in front.
+        mcp: the front door for MCP clients; None serves none.
         numbers_at: where the numbers are served to whoever can reach it; None serves them to those who sign in alone.
     """
 
@@ -61,7 +64,14 @@ class Doors:
     announcer: Announcer | None = None
     site: Site | None = None
     tls: ssl.SSLContext | None = None
+    mcp: McpFront | None = None
     numbers_at: socket.socket | None = None
+
+
+class Closing(Protocol):
+    """A front door that can be told to let nobody wait any longer."""
+
+    def close(self) -> None: ...
 
 
 class Serving:
@@ -76,8 +86,8 @@ class Serving:
         self,
         *,
         gate: Gate,
-        door: Door,
-        console: Console | None,
+        closing: Sequence[Closing],
+        mcp: McpFront | None,
         server: HttpServer,
         numbers: HttpServer | None,
         worker: Worker,
@@ -85,9 +95,10 @@ class Serving:
         self._gate = gate
         self._numbers = numbers
         self.numbers_url = None if numbers is None else f"{numbers.url}/metrics"
-        self._door = door
-        self._console = console
+        self._closing = tuple(closing)
+        self._mcp = mcp
         self._server = server
+        self._answering = AsyncExitStack()
         self._working = asyncio.Event()
         self._ended = asyncio.Event()
         self._worker = worker
@@ -95,6 +106,8 @@ class Serving:
         self.url = server.url
 
     async def _start(self) -> None:
+        if self._mcp is not None:
+            await self._answering.enter_async_context(self._mcp.running())
         await self._server.start()
         if self._numbers is not None:
             await self._numbers.start()
@@ -117,6 +130,9 @@ class Serving:
     async def _stop(self) -> None:
         """Answers that are under way are sent; a round of the worker is finished."""
         self._close_doors()
+        if self._mcp is not None:  # whose streams stay open for as long as their clients like
+            await self._mcp.door.settle(_GRACE_SECONDS)
+        await self._answering.aclose()
         await self._server.stop()
         if self._numbers is not None:
             await self._numbers.stop()
@@ -127,9 +143,8 @@ class Serving:
 
     def _close_doors(self) -> None:
         """Nobody waits any more: long polls, and pages that are open."""
-        self._door.close()
-        if self._console is not None:
-            self._console.close()
+        for each in self._closing:
+            each.close()
 
 
 @asynccontextmanager
@@ -145,11 +160,38 @@ async def serving(
         metrics=doors.metrics,
     )
     door: Door = app.state.door
-    front = together(app, doors.console, doors.site)
-    server = HttpServer(front, at, grace_seconds=_GRACE_SECONDS, tls=doors.tls)
-    worker = Worker(gate, clock=system_clock(), pause_seconds=round_seconds, announcer=doors.announcer)
+    front = together(app, doors.console, doors.site, mcp=doors.mcp)
+    async with _serving(gate, doors, front, at, closing=(door, doors.console), round_seconds=round_seconds) as process:
+        yield process
+
+
+@asynccontextmanager
+async def serving_mcp(
+    gate: Gate, doors: Doors, at: socket.socket, *, round_seconds: float = ROUND_SECONDS
+) -> AsyncIterator[Serving]:
+    """The same with the door for MCP clients alone, which `doors` has."""
+    front = together(nothing_else, None, doors.site, mcp=doors.mcp)
+    async with _serving(gate, doors, front, at, closing=(), round_seconds=round_seconds) as process:
+        yield process
+
+
+@asynccontextmanager
+async def _serving(
+    gate: Gate,
+    doors: Doors,
+    front: ASGIApp,
+    at: socket.socket,
+    *,
+    closing: Sequence[Closing | None],
+    round_seconds: float,
+) -> AsyncIterator[Serving]:
     process = Serving(
-        gate=gate, door=door, console=doors.console, server=server, numbers=_numbers(doors), worker=worker
+        gate=gate,
+        closing=[each for each in (*closing, doors.mcp) if each is not None],
+        mcp=doors.mcp,
+        server=HttpServer(front, at, grace_seconds=_GRACE_SECONDS, tls=doors.tls),
+        numbers=_numbers(doors),
+        worker=Worker(gate, clock=system_clock(), pause_seconds=round_seconds, announcer=doors.announcer),
     )
     try:
         await process._start()

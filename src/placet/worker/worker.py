@@ -62,7 +62,7 @@ class Worker:
 
     async def once(self) -> Round:
         """One round: take over what its owners lost, close lost reads, probe what is due, expire what is overdue,
-        remind of what waits, forget what is old, and announce what happened.
+        remind of what waits, forget what is old, look at what is pinned, and announce what happened.
 
         Raises:
             Exception: the first fault of a part, a `StoreError` where its rows could not be listed; the other parts
@@ -84,6 +84,7 @@ class Worker:
         expired = await noted(self._gate.desk.expire_overdue(), faults, 0)
         reminding = await noted(self._gate.reminding.remind_due(), faults, RemindingReport())
         purged = await noted(self._gate.purger.purge_round(), faults, None)
+        await noted(self._gate.pins.check(), faults, None)
         return Round(
             recovery=recovery,
             expired=expired,

@@ -104,6 +104,22 @@ async def test_a_key_a_token_and_a_session_each_come_in_as_who_they_are(
         }  # fmt: skip
 
 
+async def test_a_resource_takes_keys_and_of_tokens_those_that_were_issued_for_it(
+    tmp_path: Path, local: LocalIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "FETCH_SECONDS", 60.0)  # a loaded machine may take its time
+    resource = "https://desk.test/mcp"
+    issuer = Issuer(issuer=local.url, audience="placet", network=Network.LOOPBACK, tenant="acme")
+    async with opened(tmp_path, Admission(issuers=(issuer,))) as doors:
+        made = await doors.api_keys.create("bot", by=MARA)
+        agents, now = doors.agents(resource), SystemClock().now().timestamp()
+        assert (await agents.principal_of(made.text)).subject == "bot"
+        assert (await agents.principal_of(local.token(now, sub="olga", aud=["placet", resource]))).subject == "olga"
+        for audience in ("placet", ["placet", f"{resource}/"], ["placet", "https://desk.test"], resource):
+            with pytest.raises(SignInRefused):
+                await agents.principal_of(local.token(now, sub="olga", aud=audience))
+
+
 async def test_without_an_issuer_no_token_is_looked_at(tmp_path: Path, local: LocalIssuer) -> None:
     async with opened(tmp_path, Admission()) as doors:
         with pytest.raises(SignInRefused):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from placet.adapters import name_lookups
 from placet.adapters.identity.fetching import Fetcher, NotFetched
 from placet.adapters.identity.issuers import IssuerKeys
 from placet.errors import BoundaryUnavailable
@@ -446,14 +447,12 @@ class Names:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> None:
         self.asked: list[str] = []
         self._answers = list(answers)
-        loop = asyncio.get_running_loop()
 
-        async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        def resolve(host: str) -> list[str]:
             self.asked.append(host)
-            addresses = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+            return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(name_lookups, "resolve", resolve)
 
 
 @pytest.mark.parametrize("network", [Network.PUBLIC, Network.PRIVATE])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from placet.adapters import name_lookups
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.notices import Notice, NoticeKind
 from tests.adapters.notify.receiver import Receiver
@@ -79,9 +78,8 @@ class Names:
         self._addresses = list(addresses)
         names = self
 
-        async def getaddrinfo(_: Any, host: str, port: int, **more: Any) -> list[Any]:
+        def resolve(host: str) -> list[str]:
             names.asked.append(host)
-            found = names._addresses.pop(0) if len(names._addresses) > 1 else names._addresses[0]
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in found]
+            return names._addresses.pop(0) if len(names._addresses) > 1 else names._addresses[0]
 
-        monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(name_lookups, "resolve", resolve)

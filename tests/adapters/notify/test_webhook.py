@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from placet.adapters.notify.posting import Poster, retry_after_seconds, sent_of
-from placet.adapters.notify.secrets import SecretMissing, secret_of
 from placet.adapters.notify.signing import SharedKey, SigningKey, key_of, signed_headers
 from placet.adapters.notify.webhook import WebhookNotifier, payload_of
+from placet.adapters.referenced_secrets import SecretMissing, secret_of
 from placet.bootstrap.announcing import public_keys
 from placet.model.destinations import Destination, SecretPlace, SecretRef, WebhookWay
 from placet.model.issuers import Network

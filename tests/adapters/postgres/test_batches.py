@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from placet.model.effect import EffectState
-from placet.model.identifiers import OperationKey, OwnerId
+from placet.model.identifiers import OperationKey, OwnerId, RunId
 from placet.model.ledger import Claimed, Moved, OpenRead, Recorded
+from placet.model.run import RunChange, RunLimits, RunNote, RunStatus
 from placet.testing.conformance import (
     LEASE_SECONDS,
     a_claim,
@@ -21,6 +24,7 @@ from placet.testing.conformance import (
     decided,
     pending,
 )
+from placet.testing.conformance.driving import a_run
 from placet.testing.conformance.samples import Subject
 from placet.testing.fakes import FakeClock
 from tests.adapters.postgres.conftest import OpenStore
@@ -131,3 +135,59 @@ async def test_a_look_up_costs_no_transaction_of_the_writer(
 
     assert [row is not None for row in rows] == [is_presumed] * 32
     assert (store.counts, store.commits) == before
+
+
+@pytest.mark.req("H054")
+@pytest.mark.parametrize("changed", ["tally", "terms"])
+async def test_what_orders_were_let_in_on_is_compared_though_another_of_their_batch_had_it_read_anew(
+    open_store: OpenStore, changed: str
+) -> None:
+    """One order of the batch is refused on what is presumed, so the rows are read; the others were let in before."""
+    mine, other = open_store(), open_store()
+    for number in range(4):
+        run_id = f"run-{number}"
+        step = partial(a_step, run_id=run_id)
+        limits = RunLimits(per_tool={"pay": 3})
+        await mine.begin_run(a_run(run_id, limits=limits), None, events=(an_event(),))
+        for name in ("a", "b"):  # this process remembers: open, 2 of 3 taken
+            claim = a_claim(f"{run_id}-{name}", token=f"{run_id}-{name}", step=step(name))
+            assert isinstance(await mine.claim(claim), Claimed)
+        match changed:
+            case "tally":
+                claim = a_claim(f"{run_id}-c", token=f"{run_id}-c", step=step("c"))
+                assert isinstance(await other.claim(claim), Claimed)
+            case _:
+                for status, follows in ((RunStatus.PAUSED, RunStatus.OPEN), (RunStatus.OPEN, RunStatus.PAUSED)):
+                    change = RunChange(
+                        tenant="acme",
+                        run_id=RunId(run_id),
+                        status=status,
+                        follows=frozenset({follows}),
+                        note=RunNote(changed_by=None, sealed_reason=None),
+                        limits=replace(limits, allowed_tools=frozenset({"look"})),
+                    )
+                    await other.change_run(change, events=(an_event(),))
+        claims = [
+            a_claim(f"{run_id}-{name}", token=f"{run_id}-{name}", step=step(name)) for name in ("d", "e", "f", "g")
+        ]
+        answers = await asyncio.gather(*map(mine.claim, claims))
+
+        assert not any(isinstance(answer, Claimed) for answer in answers)
+        assert await mine.run_tallies("acme", RunId(run_id)) == {"tool:pay": 3 if changed == "tally" else 2}
+
+
+@pytest.mark.req("H054")
+async def test_what_is_presumed_to_be_nothing_is_compared_though_nothing_would_be_left_of_it(
+    open_store: OpenStore,
+) -> None:
+    mine, other = open_store(), open_store()
+    await other.begin_run(a_run(limits=RunLimits(per_tool={"pay": 3})), None, events=(an_event(),))
+    claims = [a_claim(f"key-{name}", token=f"t-{name}", step=a_step(name)) for name in ("a", "b", "c")]
+    claimed = [await other.claim(claim) for claim in claims]
+    assert isinstance(claimed[0], Claimed)
+
+    # this process knows of no tally; what it gives back of none is none
+    unsent = a_settlement(claimed[0].effect, EffectState.FAILED, reason="not_sent")
+    assert isinstance(await mine.settle(unsent), Moved)
+
+    assert await mine.run_tallies("acme", RunId("run-1")) == {"tool:pay": 2}

@@ -19,7 +19,8 @@ from placet.adapters.stores.postgres import PostgresStore
 from placet.adapters.stores.postgres.connection import address_of
 from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.orders import Intake, Order
-from placet.adapters.stores.postgres.overlay import PredictedTables, Reading, Unread
+from placet.adapters.stores.postgres.overlay import PredictedTables
+from placet.adapters.stores.postgres.reading_wishes import Reading, Unread
 from placet.engine.auditing import verify_store
 from placet.errors import StoreCorrupt, StoreUnavailable
 from placet.model.approval import ApprovalDecision

@@ -18,7 +18,17 @@ from placet.errors import SignInRefused
 from placet.model.issuers import Issuer
 from placet.model.principal import Principal
 from placet.ports.clock import Clock
-from placet.rules.tokens import MAX_CHARACTERS, Token, TokenFault, TokenRefused, holder_of, issuer_for, taken_apart
+from placet.ports.sign_in import SignIn
+from placet.rules.tokens import (
+    MAX_CHARACTERS,
+    Token,
+    TokenFault,
+    TokenRefused,
+    audiences_of,
+    holder_of,
+    issuer_for,
+    taken_apart,
+)
 
 _log = logging.getLogger("placet.sign_in")
 
@@ -28,6 +38,21 @@ class _Registry(jws.JWSRegistry):
 
     max_header_length: Final = MAX_CHARACTERS  # type: ignore[misc]  # the library's is a plain attribute
     max_signature_length: Final = MAX_CHARACTERS  # type: ignore[misc]
+
+
+class _ForResource:
+    """Fulfils `ports.sign_in.SignIn` for tokens that one resource may take."""
+
+    def __init__(self, tokens: TokenSignIn, audience: str) -> None:
+        self._tokens = tokens
+        self._audience = audience
+
+    async def principal_of(self, credential: str) -> Principal:
+        return await self._tokens.holder_of(credential, self._require)
+
+    def _require(self, token: Token) -> None:
+        if self._audience not in audiences_of(token):
+            raise TokenRefused(TokenFault.AUDIENCE)
 
 
 class TokenSignIn:
@@ -67,6 +92,10 @@ class TokenSignIn:
         if fault is TokenFault.EXPIRED:
             raise SignInRefused("This token is over.", code="sign_in_expired", hint="Get a new one from its issuer.")
         raise SignInRefused
+
+    def for_resource(self, audience: str) -> SignIn:
+        """The same, for tokens alone that were issued for this resource as well: its `aud` names it."""
+        return _ForResource(self, audience)
 
     async def close(self) -> None:
         for keys in self._keys.values():

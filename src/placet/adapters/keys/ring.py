@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from placet.errors import KeyMaterialError
 from placet.model.approval import Mac
-from placet.ports.keys import KeyFact, KeyPurpose, KeyState
+from placet.ports.keys import KeyFact, KeyPurpose, KeyState, SealPurpose
 
 MASTER_BYTES = 32
 KEPT_OF_RETIRED = (KeyPurpose.AUDIT_CHAIN, KeyPurpose.AUDIT_FINGERPRINT)
 """What is left of a retired key: its audit can be verified and searched. Approvals and seals are gone."""
 
-_AUTHORITY = (KeyPurpose.APPROVAL, KeyPurpose.CREDENTIAL)
+_AUTHORITY = (KeyPurpose.APPROVAL, KeyPurpose.CREDENTIAL, KeyPurpose.PIN)
 """What lets somebody do something."""
 _NONCE_BYTES = 12
 _SEAL_VERSION = b"\x01"
@@ -113,7 +113,7 @@ class KeyRing:
         self._newer = newer
         self._looking = threading.Lock()
         self._begun: dict[str, dict[str, HMAC]] = {purpose.value: {} for purpose in KeyPurpose}
-        self._ciphers: dict[str, AESGCM] = {}
+        self._ciphers: dict[tuple[str, SealPurpose], AESGCM] = {}
 
     @property
     def current(self) -> str:
@@ -175,14 +175,14 @@ class KeyRing:
             return False
         return mac.value.isascii() and hmac.compare_digest(expected, mac.value)
 
-    def seal(self, plaintext: bytes, *, bound_to: bytes) -> bytes:
+    def seal(self, plaintext: bytes, *, bound_to: bytes, purpose: SealPurpose = SealPurpose.STORE) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
         keys = self._set
         key_id = keys.current.encode()
         head = _SEAL_VERSION + bytes([len(key_id)]) + key_id
-        return head + nonce + self._cipher(keys, keys.current).encrypt(nonce, plaintext, head + bound_to)
+        return head + nonce + self._cipher(keys, keys.current, purpose).encrypt(nonce, plaintext, head + bound_to)
 
-    def unseal(self, sealed: bytes, *, bound_to: bytes) -> bytes:
+    def unseal(self, sealed: bytes, *, bound_to: bytes, purpose: SealPurpose = SealPurpose.STORE) -> bytes:
         try:
             length = sealed[1]
             head, rest = sealed[: 2 + length], sealed[2 + length :]
@@ -192,7 +192,7 @@ class KeyRing:
             keys = self._set
             if head[:1] == _SEAL_VERSION and key_id in keys.masters:
                 nonce, ciphertext = rest[:_NONCE_BYTES], rest[_NONCE_BYTES:]
-                return self._cipher(keys, key_id).decrypt(nonce, ciphertext, head + bound_to)
+                return self._cipher(keys, key_id, purpose).decrypt(nonce, ciphertext, head + bound_to)
         except (InvalidTag, IndexError, ValueError, TypeError):
             pass
         raise KeyMaterialError(
@@ -214,10 +214,10 @@ class KeyRing:
         mac.update(message)
         return mac.finalize().hex()
 
-    def _cipher(self, keys: KeySet, key_id: str) -> AESGCM:
-        cipher = self._ciphers.get(key_id)
+    def _cipher(self, keys: KeySet, key_id: str, purpose: SealPurpose) -> AESGCM:
+        cipher = self._ciphers.get((key_id, purpose))
         if cipher is None:
-            cipher = self._ciphers[key_id] = AESGCM(derived(keys.masters[key_id], "seal"))
+            cipher = self._ciphers[key_id, purpose] = AESGCM(derived(keys.masters[key_id], purpose.value))
         return cipher
 
 

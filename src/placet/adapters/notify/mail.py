@@ -19,7 +19,7 @@ from email.policy import SMTP as MAIL_FORM
 from email.utils import format_datetime
 from typing import Final
 
-from placet.adapters.notify.secrets import SecretMissing, secret_of
+from placet.adapters.referenced_secrets import SecretMissing, secret_of
 from placet.model.destinations import EmailWay, MailSecurity
 from placet.model.issuers import Network
 from placet.model.notices import Notice

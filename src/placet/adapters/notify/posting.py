@@ -1,39 +1,28 @@
 """One POST to an address of the configuration, within limits, and what its status means.
 
-No redirect is followed, and no proxy of the environment used. The host's name is resolved once, each address is held
-against where the destination may be, and the connection goes to that very address, so that a name which says something
-else a moment later changes nothing. Of the answer nothing is read but its status and `Retry-After`.
+Of the answer nothing is read but its status and `Retry-After`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
-import socket
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import httpx
 
+from placet.adapters.reaching import CONNECT_SECONDS, AddressRefused, ReachingTransport
 from placet.model.issuers import Network
 from placet.ports.notifier import Delivered, Gone, NotDelivered, Sent
-from placet.rules.issuers import may_be_reached, why_not_fetched
+from placet.rules.issuers import why_not_fetched
 
 POST_SECONDS: Final = 15.0
-CONNECT_SECONDS: Final = 3.0
-"""How long one address that says nothing is waited for, where there is another."""
-_MOST_ADDRESSES: Final = 4
 _FAULTS: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, UnicodeError, ValueError)
-
-
-class _Refused(Exception):
-    """The address is none that may be reached."""
 
 
 class Poster:
@@ -54,15 +43,15 @@ class Poster:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, now: datetime) -> Sent:
         """Send it once. The other side may have it although the answer says otherwise."""
-        if why_not_fetched(url, self._network) is not None:
+        if why_not_fetched(url, self._network) is not None:  # as it is written; parsing may mend it
             return NotDelivered(code="address_refused")
         code = "unreachable"
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._post(httpx.URL(url), body, headers, now)
+                return await self._post(url, body, headers, now)
         except TimeoutError:
             code = "too_slow"
-        except _Refused:
+        except AddressRefused:
             code = "address_refused"
         except httpx.ConnectTimeout:
             code = "too_slow"
@@ -72,55 +61,17 @@ class Poster:
             code = "broke_off"
         return NotDelivered(code=code)
 
-    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str], now: datetime) -> Sent:
-        addresses = await self._addresses(url)
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
-        impatient = httpx.Timeout(self._seconds, connect=min(self._connect_seconds, self._seconds / len(addresses)))
-        async with httpx.AsyncClient(
-            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=impatient, limits=limits
-        ) as client:
-            for address in addresses[:-1]:
-                try:
-                    return await self._to(client, url, address, body, headers, now)
-                except (httpx.ConnectError, httpx.ConnectTimeout):
-                    continue  # nothing was sent: a host with several addresses may be reached at another of them
-            client.timeout = httpx.Timeout(self._seconds)
-            return await self._to(client, url, addresses[-1], body, headers, now)
-
-    async def _to(
-        self,
-        client: httpx.AsyncClient,
-        url: httpx.URL,
-        address: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        now: datetime,
-    ) -> Sent:
-        own = {"host": url.netloc.decode("ascii"), "user-agent": "placet", "content-type": "application/json"}
-        async with client.stream(
-            "POST",
-            url.copy_with(host=address),
-            content=body,
-            headers={**own, **headers},
-            extensions={"sni_hostname": url.host},
-        ) as response:
+    async def _post(self, url: str, body: bytes, headers: Mapping[str, str], now: datetime) -> Sent:
+        own = {"user-agent": "placet", "content-type": "application/json"}
+        transport = ReachingTransport(self._network, ca_file=self._ca_file, connect_seconds=self._connect_seconds)
+        request = httpx.Request("POST", url, content=body, headers={**own, **headers})
+        request.extensions["timeout"] = httpx.Timeout(self._seconds).as_dict()
+        try:
+            response = await transport.handle_async_request(request)
+            await response.aclose()
             return sent_of(response.status_code, response.headers.get("retry-after"), now=now)
-
-    async def _addresses(self, url: httpx.URL) -> list[str]:
-        """Where the host is, if all of that is where the destination may be."""
-        port = url.port or (443 if url.scheme == "https" else 80)
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))[:_MOST_ADDRESSES]
-        if not addresses or not all(may_be_reached(address, self._network) for address in addresses):
-            raise _Refused
-        return [str(ipaddress.ip_address(address)) for address in addresses]
-
-    @cached_property
-    def _trusted(self) -> ssl.SSLContext:
-        """Whose certificates are believed; over http of this host nobody shows one."""
-        if self._network is Network.LOOPBACK and self._ca_file is None:
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return ssl.create_default_context(cafile=str(self._ca_file)) if self._ca_file else httpx.create_ssl_context()
+        finally:
+            await transport.aclose()
 
 
 def sent_of(status: int, retry_after: str | None, *, now: datetime) -> Sent:

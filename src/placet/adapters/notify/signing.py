@@ -19,7 +19,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from placet.adapters.notify.secrets import SecretMalformed
+from placet.adapters.referenced_secrets import SecretMalformed
 
 SHARED_PREFIX: Final = "whsec_"
 OWN_PREFIX: Final = "whsk_"

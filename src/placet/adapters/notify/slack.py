@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from placet.adapters.notify.posting import Poster
-from placet.adapters.notify.secrets import SecretMissing, secret_of
+from placet.adapters.referenced_secrets import SecretMissing, secret_of
 from placet.model.destinations import SlackWay
 from placet.model.notices import Notice
 from placet.ports.clock import Clock

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from placet.adapters.notify.posting import Poster
-from placet.adapters.notify.secrets import SecretMissing, secret_of
 from placet.adapters.notify.signing import key_of, signed_headers
+from placet.adapters.referenced_secrets import SecretMissing, secret_of
 from placet.model.destinations import SecretRef, WebhookWay
 from placet.model.notices import Notice
 from placet.ports.clock import Clock

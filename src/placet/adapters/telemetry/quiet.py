@@ -59,3 +59,7 @@ class QuietMeter:
 
 class QuietHttpMeter:
     def answered(self, *, method: str, route: str, status: int, seconds: float) -> None: ...
+
+
+class QuietMcpMeter:
+    def answered(self, *, method: str, outcome: str, seconds: float) -> None: ...

@@ -96,6 +96,7 @@ def _facts_of(context: CallContext) -> dict[str, Any]:
         "operation_key": context.operation_key,
         "attempt": context.attempt,
         "deadline_at": context.deadline_at.isoformat(),
+        "is_approved": context.is_approved,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import CoroutineType
 
 from placet.errors import NotSent, RemoteStatus, ToolRejected
-from placet.model.attempt import Answered, Raised, Rejected, Report, Returned, Unsent
+from placet.model.attempt import UNSENT_CODES, Answered, Raised, Rejected, Report, Returned, Unsent
 from placet.rules.foreign import safe_exception_name
 from placet.rules.showing import escape_for_people
 
@@ -36,7 +36,9 @@ def _said_by(error: BaseException) -> Report:
     if issubclass(kind, ToolRejected):
         return Rejected(message=model_safe(words_of(error)))
     if issubclass(kind, NotSent):
-        return Unsent(is_handlers_word=True)
+        code = dict.get(error.__dict__, "code")
+        known = code if type(code) is str and code in UNSENT_CODES else "not_sent"
+        return Unsent(is_handlers_word=known != "schema_drift", code=known)  # drift says nothing of how the remote does
     if kind is RemoteStatus:
         status, retry_after = dict.get(error.__dict__, "status"), dict.get(error.__dict__, "retry_after")
         if type(status) is int and 0 <= status <= 999:

@@ -182,6 +182,7 @@ def _context(facts: dict[str, Any], limits: _Limits) -> CallContext:
         operation_key=OperationKey(facts["operation_key"]),
         attempt=facts["attempt"],
         deadline_at=datetime.fromisoformat(facts["deadline_at"]),
+        is_approved=facts["is_approved"],
         _remaining=limits.remaining_seconds,
         _guard=limits.guard,
     )

@@ -19,6 +19,7 @@ from placet.model.principal import Principal
 from placet.model.rates import Rate
 from placet.model.retention import Retention
 from placet.model.serving import Listening
+from placet.model.upstreams import OpenApiWay, StdioWay, StreamableWay, Upstream
 from placet.rules.addresses import shown_word
 
 app = new_app("config")
@@ -78,6 +79,7 @@ def _settings(settings: Settings) -> tuple[_Setting, ...]:
         "retention": _ages(settings.retention),
         "sign_in": _doors(settings.admission),
         "serve": _listening(settings.listening),
+        "upstreams": _upstreams(settings.upstreams),
     }
     return tuple(
         _Setting(name=name, value=value, origin=settings.origins[name], told=_told(name, value, settings))
@@ -115,6 +117,12 @@ def _doors(admission: Admission) -> str:
     clients = ", ".join(f"{each.name} ({each.client_id})" for each in admission.clients)
     told = f"; issuers: {issuers}" if issuers else ""
     return f"{rates}{shared}{told}" + (f"; console through: {clients}" if clients else "")
+
+
+def _upstreams(upstreams: tuple[Upstream, ...]) -> str | None:
+    """By name and kind: an address may hold a secret, and what a process is given may be one."""
+    kinds = {StdioWay: "mcp, a process", StreamableWay: "mcp, over HTTP", OpenApiWay: "openapi"}
+    return ", ".join(f"{each.name} ({kinds[type(each.way)]})" for each in upstreams) or None
 
 
 def _listening(said: Listening) -> str:

@@ -58,6 +58,8 @@ def deployment(settings: Settings) -> Deployment:
         announcements=settings.announcements,
         admission=settings.admission if settings.origins["sign_in"] is Origin.FILE else None,
         listening=settings.listening if settings.origins["serve"] is Origin.FILE else None,
+        upstreams=settings.upstreams,
+        pins=settings.pins_file,
     )
 
 

@@ -45,6 +45,7 @@ def list_keys(session: Session) -> Exit:
             Column(title="results", cell=lambda r: str(r.use.results)),
             Column(title="events", cell=lambda r: str(r.use.events)),
             Column(title="api keys", cell=lambda r: str(r.use.api_keys)),
+            Column(title="runs", cell=lambda r: str(r.use.checkpoints)),
         ],
         item_schema="key/1",
         nothing="There is no key.",
@@ -73,7 +74,8 @@ def retire(
         typer.Option(
             "--losing",
             metavar="WHAT",
-            help="What may be lost for good with it: approvals, arguments, results or api_keys; repeatable. "
+            help="What may be lost for good with it: approvals, arguments, results, api_keys or "
+            "checkpoints of runs; repeatable. "
             "Without it a key that is still needed stays.",
         ),
     ] = None,
@@ -137,5 +139,6 @@ def _data(record: KeyRecord) -> dict[str, Any]:
             "results": record.use.results,
             "events": record.use.events,
             "api_keys": record.use.api_keys,
+            "checkpoints": record.use.checkpoints,
         },
     }

@@ -1,4 +1,4 @@
-"""`placet runs`: how far each run has come, and what is left open of it. Looking changes nothing."""
+"""`placet runs`: how far each run has come, what is left open of it; and pausing, resuming and cancelling one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.failing import UsageProblem, scope_hint
-from placet.cli.project import ask
-from placet.cli.run_lists import runs_of
+from placet.cli.project import ask, checked, is_text
+from placet.cli.remote import told_if_cut
+from placet.cli.run_lists import Verb, runs_of
 from placet.cli.screen import Column, instant_data, shown
 from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
 from placet.cli.table import COMMANDS, Exit
-from placet.engine.run_views import RunCall, RunDetails, RunEffects, RunView
+from placet.engine.run_views import RunCall, RunDetails, RunEffects, RunRests, RunView
+from placet.engine.runs import MAX_REASON_CHARACTERS, RunReport
 from placet.errors import DecisionRefused, NotFound
 from placet.model.run import LeftOpen
 from placet.rules.documents import document_of
 from placet.rules.policy import READ_EFFECTS_SCOPE
+from placet.rules.stopping import STOP_SCOPE
 
 app = new_app("runs")
 _verbs = COMMANDS["runs"].verbs
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
+REASON = Annotated[str, typer.Option("--reason", metavar="TEXT", help="For those who may see it; kept encrypted.")]
 
 
 @app.command("list", help=_verbs["list"], epilog=epilog())
@@ -49,6 +54,7 @@ def list_runs(
         columns=[
             Column(title="steps", cell=lambda v: f"{v.steps} of {v.max_steps}"),
             Column(title="left open", cell=_left_words),
+            Column(title="status", cell=lambda v: v.status.value),
             Column(title="stopped", cell=lambda v: "yes" if v.stopped_by else "-"),
             Column(title="by", cell=lambda v: " for ".join(v.requested_by)),
             Column(title="opened at", cell=lambda v: session.screen.instant(v.opened_at) or ""),
@@ -74,6 +80,57 @@ def show_run(
     return Exit.OK
 
 
+@app.command("pause", help=_verbs["pause"], epilog=epilog())
+@with_served_session
+def pause_run(session: Session, run: RUN, reason: REASON = "") -> Exit:
+    return _change(session, "pause", run, reason)
+
+
+@app.command("resume", help=_verbs["resume"], epilog=epilog())
+@with_served_session
+def resume_run(session: Session, run: RUN, reason: REASON = "") -> Exit:
+    return _change(session, "resume", run, reason)
+
+
+@app.command("cancel", help=_verbs["cancel"], epilog=epilog())
+@with_served_session
+def cancel_run(session: Session, run: RUN, reason: REASON = "") -> Exit:
+    return _change(session, "cancel", run, reason)
+
+
+def _change(session: Session, verb: Verb, run: str, reason: str) -> Exit:
+    checked(reason, f"--reason is text of at most {MAX_REASON_CHARACTERS} characters", _is_reason)
+    there = f"placet runs show {quote(shown(run))}{session.there}"
+    with _next_step(session, needs=STOP_SCOPE), told_if_cut(session.screen, session.server, there):
+        report = ask(runs_of(session), lambda runs: runs.change(verb, run, reason))
+    _tell(session, report)
+    return Exit.OK
+
+
+def _is_reason(reason: str) -> bool:
+    return is_text(reason) and "\x00" not in reason and len(reason) <= MAX_REASON_CHARACTERS
+
+
+def _tell(session: Session, report: RunReport) -> None:
+    screen = session.screen
+    if not screen.is_text:
+        report_data: Any = document_of(report)
+        screen.document("run_report/1", report_data)
+        return
+    screen.fields(
+        [
+            ("run", report.run_id),
+            ("status", report.status.value if report.is_news else f"{report.status.value}, as it was"),
+            ("withdrawn", str(report.withdrawn) if report.withdrawn else None),
+            ("still running", str(len(report.running)) if report.running else None),
+        ]
+    )
+    for call in report.running:
+        screen.line(f"  {shown(call.call_id)}  {shown(call.tool)}  claimed {call.age_seconds:.0f} s ago")
+    if report.running:
+        screen.talk("What was claimed before goes on; nothing else of the run does.")
+
+
 def _left(said: str | None) -> LeftOpen | None:
     try:
         return None if said is None else LeftOpen(said)
@@ -83,7 +140,7 @@ def _left(said: str | None) -> LeftOpen | None:
 
 
 @contextmanager
-def _next_step(session: Session) -> Iterator[None]:
+def _next_step(session: Session, *, needs: str = READ_EFFECTS_SCOPE) -> Iterator[None]:
     """What goes wrong in here is told with a next step."""
     try:
         yield
@@ -92,7 +149,7 @@ def _next_step(session: Session) -> Iterator[None]:
         raise
     except DecisionRefused as error:
         if error.code == "scope_missing":
-            error.hint = scope_hint(READ_EFFECTS_SCOPE)
+            error.hint = scope_hint(needs)
         raise
 
 
@@ -114,7 +171,14 @@ def _show(session: Session, view: RunDetails) -> None:
             ("by", " for ".join(view.requested_by)),
             ("opened at", screen.instant(view.opened_at)),
             ("last step", screen.instant(view.stepped_at)),
+            ("status", view.status.value),
+            ("changed by", view.changed_by),
+            ("reason", view.reason),
+            ("rests", None if view.rests is None else _rest_words(session, view.rests)),
             ("steps", f"{view.steps} of {view.max_steps}"),
+            ("budgets", ", ".join(f"{each.name} {each.taken} of {each.most}" for each in view.budgets) or None),
+            ("deadline", screen.instant(view.deadline)),
+            ("tools", None if view.allowed_tools is None else ", ".join(view.allowed_tools) or "none"),
             ("policy", f"{view.policy_version}{_POLICY[view.is_policy_todays]}"),
             ("left open", _left_words(view)),
             ("stopped by", _stopped(view)),
@@ -133,6 +197,13 @@ def _show(session: Session, view: RunDetails) -> None:
         screen.talk(f"Learn what became of what is unknown: placet effects list --state unknown{session.there}")
     if view.waiting:
         screen.talk(f"See what waits: placet approvals show {quote(shown(view.waiting[0]))}{session.there}")
+
+
+def _rest_words(session: Session, rests: RunRests) -> str:
+    at = f"{rests.state} (visit {rests.visit}) of {rests.workflow} {rests.version}"
+    why = f", {_words(rests.code)}" if rests.code else ""
+    when = session.screen.instant(rests.look_at)
+    return f"{at}{why}{', driven now' if rests.is_driven else f', looked at again {when}' if when else ''}"
 
 
 _POLICY = {True: "", False: " (not today's)", None: ""}
@@ -174,6 +245,9 @@ def _data(view: RunView) -> dict[str, Any]:
         "requested_by": list(view.requested_by),
         "opened_at": instant_data(view.opened_at),
         "stepped_at": instant_data(view.stepped_at),
+        "status": view.status.value,
+        "deadline": instant_data(view.deadline),
+        "allowed_tools": None if view.allowed_tools is None else list(view.allowed_tools),
         "steps": view.steps,
         "max_steps": view.max_steps,
         "policy_version": view.policy_version,
@@ -189,7 +263,19 @@ def _data(view: RunView) -> dict[str, Any]:
 
 def _details(view: RunDetails) -> dict[str, Any]:
     calls = None if view.calls is None else [_call_data(call) for call in view.calls]
-    return {**_data(view), "calls": calls, "has_more_calls": view.has_more_calls}
+    rests: Any = None
+    if view.rests is not None:
+        rests = document_of(view.rests)
+        rests["look_at"] = instant_data(view.rests.look_at)
+    return {
+        **_data(view),
+        "changed_by": view.changed_by,
+        "reason": view.reason,
+        "budgets": [document_of(each) for each in view.budgets],
+        "rests": rests,
+        "calls": calls,
+        "has_more_calls": view.has_more_calls,
+    }
 
 
 def _call_data(call: RunCall) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from placet.bootstrap.surroundings import configure_logging
 from placet.cli.commands.doctor import deployment
 from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
 from placet.cli.failing import UsageProblem
+from placet.cli.mcp_doors import mcp_front_of, require_mcp, resource_of
 from placet.cli.project import finish, load_tools, person, project_opening, require_store
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
@@ -66,6 +67,8 @@ def serve(
 ) -> Exit:
     """Serve the HTTP API and the console, and do what `placet worker` does beside it, until SIGTERM.
 
+    With mcp = true in [serve] of placet.toml, MCP clients are served at /mcp.
+
     Looks at the deployment first, as `placet doctor` does, and does not start where that finds a fault. Writes one line
     with its address to standard output, and JSON lines to standard error. It speaks plain HTTP, for whatever ends TLS
     in front of it, unless [serve] in placet.toml names a certificate; --dev goes by nothing of [serve]. Agents sign in
@@ -75,22 +78,22 @@ def serve(
     if not is_seconds(interval):
         raise UsageProblem("--interval is a finite number above zero")
     limit = drain_seconds(drain)
-    listening = _listening(session.settings.listening, host, port, dev=dev)
+    listening = listening_at(session.settings.listening, host, port, dev=dev)
     if dev and not is_this_machine(listening.host):
         raise UsageProblem("--dev is for this machine alone", hint="Leave --host out, or --dev.")
-    _require_libraries()
+    require_libraries(is_mcp=listening.mcp)
     require_store(session.settings)
     developer = person(session.settings) if dev else None
     tools = load_tools(session.settings)
-    _require_safe(session, dev=dev)
+    require_safe(session, dev=dev)
     configure_logging(sys.stderr)
     configure_logging(sys.stderr, logging.WARNING, logger=logging.getLogger("uvicorn"))
-    finish(_served(session, tools, _opened(listening), interval, limit, developer))
+    finish(_served(session, tools, opened_at(listening), interval, limit, developer, listening))
     return Exit.OK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Outside:
+class Outside:
     """What the world meets: sockets that listen, and what is shown and believed there."""
 
     at: socket.socket
@@ -98,14 +101,20 @@ class _Outside:
     tls: ssl.SSLContext | None
     site: Site
 
+    @property
+    def url(self) -> str:
+        from placet.serve.http_server import url_of
 
-def _listening(said: Listening, host: str | None, port: int | None, *, dev: bool) -> Listening:
+        return url_of(self.at, tls=self.tls)
+
+
+def listening_at(said: Listening, host: str | None, port: int | None, *, dev: bool) -> Listening:
     """Flags over the file; a server for development goes by none of the file."""
     usual = Listening() if dev else said
     return replace(usual, host=usual.host if host is None else host, port=usual.port if port is None else port)
 
 
-def _opened(listening: Listening) -> _Outside:
+def opened_at(listening: Listening) -> Outside:
     """Raises:
     ConfigurationError: an address cannot be had, or the certificate cannot be used.
     """
@@ -119,7 +128,7 @@ def _opened(listening: Listening) -> _Outside:
         _log.warning("plain HTTP beyond this machine: put TLS in front of it")
     if numbers is not None and not is_this_machine(numbers.host):
         _log.warning("metrics beyond this machine: whoever can reach them reads them")
-    return _Outside(
+    return Outside(
         at=listening_socket(listening.host, listening.port),
         numbers_at=None if numbers is None else listening_socket(numbers.host, numbers.port),
         tls=tls,
@@ -127,10 +136,12 @@ def _opened(listening: Listening) -> _Outside:
     )
 
 
-def _require_libraries() -> None:
+def require_libraries(*, is_mcp: bool) -> None:
     """Raises:
-    ConfigurationError: a library of the front doors, which are an extra, is not installed.
+    ConfigurationError: a library of the front doors, which are extras, is not installed.
     """
+    if is_mcp:
+        require_mcp()
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError(
@@ -138,7 +149,7 @@ def _require_libraries() -> None:
         )
 
 
-def _require_safe(session: Session, *, dev: bool) -> None:
+def require_safe(session: Session, *, dev: bool) -> None:
     """Raises:
     ConfigurationError: the deployment has a fault; each was told on standard error.
     """
@@ -166,10 +177,11 @@ def _tell_red(screen: Screen, report: Report) -> None:
 async def _served(
     session: Session,
     tools: Collection[Tool],
-    outside: _Outside,
+    outside: Outside,
     interval: float,
     limit: float,
     developer: Principal | None,
+    listening: Listening,
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -195,6 +207,16 @@ async def _served(
                 public_url=outside.site.public_url,
                 rate_limiter=admitting.rate_limiter,
             )
+            mcp = None
+            if listening.mcp:
+                mcp = mcp_front_of(
+                    opening,
+                    settings,
+                    admitting,
+                    metrics=registry,
+                    resource=resource_of(settings, listening, site=outside.url),
+                    console_url=f"{listening.public_url or outside.url}{CONSOLE_ROOT}",
+                )
             doors = Doors(
                 sign_in=admitting.sign_in,
                 rate_limiter=admitting.rate_limiter,
@@ -203,6 +225,7 @@ async def _served(
                 announcer=announcer_of(opening, settings.announcements),
                 site=outside.site,
                 tls=outside.tls,
+                mcp=mcp,
                 numbers_at=outside.numbers_at,
             )
             async with serving(gate, doors, outside.at, round_seconds=interval) as process:

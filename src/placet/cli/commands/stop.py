@@ -1,4 +1,4 @@
-"""`placet stop`: halt a tool, a tenant, a run or everything, or show what is halted. `placet resume` lifts it."""
+"""`placet stop`: halt a tool, an upstream, a tenant, a run or everything, or show it. `placet resume` lifts it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE, scope_of_words
 
 app = new_app("stop")
 
-SCOPE_HELP = "all, tenant, tool:NAME or run:ID of your tenant, or tenant:NAME."
-ALL_TENANTS_HELP = "With tool:NAME: the tool for every tenant, not only for yours."
+SCOPE_HELP = "all, tenant, tool:NAME, upstream:NAME or run:ID of your tenant, or tenant:NAME."
+ALL_TENANTS_HELP = "With tool:NAME or upstream:NAME: it for every tenant, not only for yours."
 _LINES_SHOWN = 20
 
 
@@ -41,7 +41,7 @@ def stop(
     unknown_tool: Annotated[
         bool,
         typer.Option(
-            "--unknown-tool", help="Stop tool:NAME without looking whether a tool of this project has that name."
+            "--unknown-tool", help="Stop tool:NAME or upstream:NAME without looking whether this project has one."
         ),
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show what is stopped, and stop nothing.")] = False,
@@ -56,13 +56,15 @@ def stop(
             raise UsageProblem("--list stands alone")
         return _list(session)
     if scope is None:
-        raise UsageProblem("Say what to stop: all, tenant, tool:NAME, run:ID or tenant:NAME")
+        raise UsageProblem("Say what to stop: all, tenant, tool:NAME, upstream:NAME, run:ID or tenant:NAME")
     checked(reason, f"--reason is text of at most {MAX_REASON_CHARACTERS} characters", _is_reason)
     by = operator(session)
     wanted = read_scope(scope, by, all_tenants=all_tenants)
     if wanted.scope.kind is StopKind.TOOL:
         name = str(wanted.scope.name)
         _meant(session, name) if unknown_tool else _look_up(session, name, by)
+    if wanted.scope.kind is StopKind.UPSTREAM and session.server is None and not unknown_tool:
+        _declared(session, str(wanted.scope.name))
     with changing(session, wanted, by):
         report, before = ask(switch_of(session, by), lambda switch: _stopped(switch, wanted, reason))
     _show(session, report, before, by)
@@ -87,7 +89,9 @@ def read_scope(words: str, by: Principal, *, all_tenants: bool) -> Wanted:
             return Wanted(scope=scope, words=words, all_tenants=False)
         if scope.kind is StopKind.TOOL:
             return Wanted(scope=StopScope.of_tool(str(scope.name)), words=words, all_tenants=True)
-        problem = UsageProblem("--all-tenants goes with tool:NAME")
+        if scope.kind is StopKind.UPSTREAM:
+            return Wanted(scope=StopScope.of_upstream(str(scope.name)), words=words, all_tenants=True)
+        problem = UsageProblem("--all-tenants goes with tool:NAME and upstream:NAME")
     raise problem
 
 
@@ -111,9 +115,9 @@ def scope_text(scope: StopScope, *, tenant: str | None = None) -> str:
     match scope.kind:
         case StopKind.TENANT:
             return "tenant" if own else f"tenant:{shown(scope.tenant)}"
-        case StopKind.TOOL if scope.tenant is None:
-            return f"tool:{shown(scope.name)} --all-tenants"
-        case StopKind.TOOL | StopKind.RUN:
+        case StopKind.TOOL | StopKind.UPSTREAM if scope.tenant is None:
+            return f"{scope.kind.value}:{shown(scope.name)} --all-tenants"
+        case StopKind.TOOL | StopKind.UPSTREAM | StopKind.RUN:
             return f"{scope.kind.value}:{shown(scope.name)}" + ("" if own else f" of {shown(scope.tenant)}")
         case _:
             return "all"
@@ -157,6 +161,22 @@ def _look_up(session: Session, name: str, by: Principal) -> None:
     raise UsageProblem(
         f"No tool {of} is named {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""),
         hint=f"placet tools list{session.there} names them. {other}: --unknown-tool",
+    )
+
+
+def _declared(session: Session, name: str) -> None:
+    """Whether the project declares such an upstream, for the same reason.
+
+    Raises:
+        UsageProblem: it does not; nothing was stopped.
+    """
+    names = [each.name for each in session.settings.upstreams]
+    if name in names:
+        return
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    raise UsageProblem(
+        f"No upstream of this project is named {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""),
+        hint="placet mcp list names them. For one of another service in the same store: --unknown-tool",
     )
 
 

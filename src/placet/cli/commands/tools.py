@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from placet.cli.commands.tools_import import import_tools
 from placet.cli.project import load_tools
 from placet.cli.remote import Server
 from placet.cli.screen import Column, shown, value_lines
@@ -29,6 +30,7 @@ _PROJECTIONS: dict[Provider, Callable[[Contract], Projection]] = {
 
 app = new_app("tools")
 _verbs = COMMANDS["tools"].verbs
+app.command("import", help=_verbs["import"], epilog=epilog())(with_list_session(import_tools))
 
 
 @app.command("list", help=_verbs["list"], epilog=epilog())

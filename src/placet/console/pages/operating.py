@@ -1,4 +1,4 @@
-"""Tools, the stop switch, and who is signed in."""
+"""The stop switch, and who is signed in."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE
 
 _WORD = "stop"
 """What has to be typed before everything, or a whole tenant, is stopped."""
-
-
-async def tools(visit: Visit) -> Response:
-    return visit.page("tools.html.jinja", tools=visit.gate.tools_for(visit.by))
 
 
 async def me(visit: Visit) -> Response:
@@ -45,10 +41,13 @@ async def stop(visit: Visit) -> Response:
     kind, name = form.get("kind", ""), form.get("name", "").strip()
     if kind in (StopKind.ALL, StopKind.TENANT) and form.get("typed", "") != _WORD:
         return await _page(visit, conflict=f"Type the word {_WORD} to stop so much. Nothing was stopped.", status=422)
-    if kind in (StopKind.TOOL, StopKind.RUN) and not name:
+    if kind in (StopKind.TOOL, StopKind.UPSTREAM, StopKind.RUN) and not name:
         return await _page(visit, conflict=f"Name the {kind} to stop. Nothing was stopped.", status=422)
     if kind == StopKind.TOOL and not visit.gate.knows(name) and form.get("unknown") != "yes":
         said = f"No tool here is named {name!r}, so nothing was stopped. If other processes have it, say so below."
+        return await _page(visit, conflict=said, status=422)
+    if kind == StopKind.UPSTREAM and not visit.gate.knows_upstream(name) and form.get("unknown") != "yes":
+        said = f"No upstream here is named {name!r}, so nothing was stopped. If other processes have it, say so below."
         return await _page(visit, conflict=said, status=422)
     reason = text_of(dict(form), "reason", most=MAX_REASON_CHARACTERS)
     try:
@@ -106,7 +105,9 @@ def _scope(visit: Visit, kind: str, name: str) -> StopScope:
             return StopScope.of_tenant(tenant)
         case StopKind.TOOL:
             return StopScope.of_tool(name, tenant=tenant)
+        case StopKind.UPSTREAM:
+            return StopScope.of_upstream(name, tenant=tenant)
         case StopKind.RUN:
             return StopScope.of_run(name, tenant=tenant)
         case _:
-            raise MisuseError("Say what to stop: a tool, a run, the tenant, or everything.")
+            raise MisuseError("Say what to stop: a tool, an upstream, a run, the tenant, or everything.")

@@ -6,6 +6,7 @@
     evidence       how found text is shown to a model: as data
     desk           the ticket desk, a process of its own; desk_client speaks to it
     tools          the five of them as placet knows them
+    modelled       a model of the user's own in place of the planner
     program        `placet demo`: the story, its approver, the search for planted secrets, and the summary
 
 `incident/` is a recording (CC0-1.0, see its README); `runbooks/` were written for this demo.

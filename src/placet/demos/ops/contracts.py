@@ -321,8 +321,9 @@ class RunbookHit(Contract):
     """One section of a runbook.
 
     Attributes:
-        citation: names the section, as in `disk-full#disk-full:2`.
+        citation: names the section, as in `disk-full#first-five-minutes:2`.
         source: the file.
+        score: the share of the question's words that it holds, rare ones weighing more.
     """
 
     citation: str

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
+import shutil
+import tempfile
+import threading
+import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from placet import ToolRejected
@@ -39,6 +43,7 @@ from placet.demos.ops.contracts import (
 )
 from placet.demos.ops.log_lines import LogLine, instant, parsed_lines, parsed_query
 from placet.demos.ops.metric_series import Sample, Series, parsed_series
+from placet.knowledge import Evidence, IndexState, KnowledgeBase, Library, Meaning
 
 _MAX_STEPS = 60
 _MAX_PATTERNS = 20
@@ -54,6 +59,7 @@ _PATTERN_BYTES = 22_000
 _LINE_BYTES = 22_000
 _SERIES_BYTES = 52_000
 Item = TypeVar("Item", bound=Contract)
+_HERE, _RUNBOOKS = "demo", "runbooks"
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -136,34 +142,31 @@ class Incident:
 
 
 class Runbooks:
-    """A folder of Markdown runbooks, cut into sections at their second-level headings."""
+    """A folder of Markdown runbooks, and an index of it in a temporary folder, made when somebody asks first."""
 
-    def __init__(self, directory: Traversable) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path) -> None:
+        self._indexes = tempfile.mkdtemp(prefix="placet-runbooks-")
+        weakref.finalize(self, shutil.rmtree, self._indexes, ignore_errors=True)
+        self._lock = threading.Lock()
+        self.point_at(directory)
 
-    def point_at(self, directory: Traversable) -> None:
+    def point_at(self, directory: Path) -> None:
         """Read from another folder from now on."""
         self._directory = directory
-        for cached in ("sections", "words"):
-            self.__dict__.pop(cached, None)
+        base = KnowledgeBase(tenant=_HERE, id=_RUNBOOKS, documents=directory)
+        self._library = Library(self._indexes, [base], meaning=Meaning.NEVER)
 
-    @cached_property
-    def sections(self) -> Sequence[RunbookHit]:
-        """All sections, with a score of nought."""
-        return [
-            section
-            for file in sorted(self._directory.iterdir(), key=lambda file: file.name)
-            if file.name.endswith(".md")
-            for section in _sections(file.name, file.read_text(encoding="utf-8"))
-        ]
+    def names(self) -> list[str]:
+        """The files in the folder."""
+        return sorted(file.name for file in self._directory.iterdir())
 
-    @cached_property
-    def words(self) -> Sequence[Counter[str]]:
-        """The words of each section; those of its titles count three times."""
-        return [
-            Counter(_words(section.content) + 2 * _words(section.title) + 2 * _words(_stem(section.source)))
-            for section in self.sections
-        ]
+    def found(self, query: str, *, limit: int) -> Sequence[Evidence]:
+        """The sections that fit best."""
+        self.names()  # a folder that is gone is a fault, also where an index of it is left
+        with self._lock:
+            if self._library.status_now(_HERE, _RUNBOOKS).state is not IndexState.READY:
+                self._library.build_now(_HERE, _RUNBOOKS)
+        return self._library.search_now(_HERE, _RUNBOOKS, query, limit=limit)
 
 
 def shipped_incident() -> Incident:
@@ -176,9 +179,9 @@ def shipped_runbooks() -> Runbooks:
     return Runbooks(shipped_runbooks_folder())
 
 
-def shipped_runbooks_folder() -> Traversable:
+def shipped_runbooks_folder() -> Path:
     """Where they lie."""
-    return files("placet.demos.ops") / "runbooks"
+    return Path(str(files("placet.demos.ops") / "runbooks"))
 
 
 def query_logs(incident: Incident, query: LogsQuery) -> LogsAnswer:
@@ -251,15 +254,18 @@ def get_service_status(incident: Incident, query: StatusQuery) -> ServiceStatus:
 
 
 def search_runbook(runbooks: Runbooks, query: RunbookQuery) -> RunbookAnswer:
-    """Find the sections that fit best: words of the query, weighed by how few sections hold them."""
-    wanted = sorted(set(_words(query.query)))
-    held_by = Counter(word for counts in runbooks.words for word in counts)
-    scored = [
-        section.model_copy(update={"score": round(_score(counts, wanted, held_by, len(runbooks.sections)), 3)})
-        for section, counts in zip(runbooks.sections, runbooks.words, strict=True)
+    """Find the sections that fit best."""
+    hits = [
+        RunbookHit(
+            citation=item.citation,
+            source=item.source,
+            title=item.title,
+            score=round(item.coverage, 3),
+            content=item.content[:_MAX_SECTION],
+        )
+        for item in runbooks.found(query.query, limit=query.limit)
     ]
-    best = sorted((hit for hit in scored if hit.score > 0), key=lambda hit: (-hit.score, hit.citation))
-    return RunbookAnswer(query=query.query, hits=best[: query.limit])
+    return RunbookAnswer(query=query.query, hits=hits)
 
 
 def _change(entry: Mapping[str, Any]) -> Change:
@@ -362,43 +368,6 @@ def _points(readings: Sequence[Sample], step: int) -> list[MetricPoint]:
 
 def _is_named(metric: str, wanted: str) -> bool:
     return metric.startswith(wanted[:-1]) if wanted.endswith("*") else metric == wanted
-
-
-def _sections(file_name: str, text: str) -> list[RunbookHit]:
-    title, _, body = text.partition("\n")
-    document = _stem(file_name)
-    return [
-        RunbookHit(
-            citation=f"{document}#{document}:{index}",
-            source=file_name,
-            title=f"{title.removeprefix('#').strip()} / {_heading(part)}",
-            score=0.0,
-            content=part.strip()[:_MAX_SECTION],
-        )
-        for index, part in enumerate(filter(str.strip, re.split(r"\n(?=## )", body)))
-    ]
-
-
-def _heading(part: str) -> str:
-    return part.strip().partition("\n")[0].removeprefix("##").strip()
-
-
-def _score(counts: Counter[str], wanted: Iterable[str], held_by: Counter[str], sections: int) -> float:
-    """BM25 without the correction for length: sections are short."""
-    return sum(
-        math.log(1 + (sections - held_by[word] + 0.5) / (held_by[word] + 0.5))
-        * counts[word]
-        * 2.2
-        / (counts[word] + 1.2)
-        for word in wanted
-        if counts[word]
-    )
-
-
-def _words(text: str) -> list[str]:
-    """Words of three letters and more; a compound such as `query_wait_timeout` counts whole and in parts."""
-    found = re.findall(r"[a-z][a-z0-9_]{2,}", text.lower().replace("-", "_"))
-    return found + [part for word in found if "_" in word for part in word.split("_") if len(part) > 2]
 
 
 def _within(items: Sequence[Item], max_bytes: int) -> list[Item]:

@@ -9,10 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
-import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,16 +18,26 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
-from placet.demos.ops.approver import Approver, AtTheTerminal, InTheConsole, NamedOnCommandLine
 from placet.demos.ops.console import console, user_name
 from placet.demos.ops.desk_client import DeskClient, DeskProcess
-from placet.demos.ops.leaks import Canaries, Leak, canaries, files_below, found_leaks
+from placet.demos.ops.modelled import told_by
 from placet.demos.ops.observations import Incident, shipped_incident, shipped_runbooks
-from placet.demos.ops.scene import AGENT, TENANT, VIEWER, Checks, Scene
+from placet.demos.ops.scene import AGENT, TENANT, VIEWER, Scene
 from placet.demos.ops.story import told
 from placet.demos.ops.summary import Numbers, as_document, numbers, print_table
-from placet.demos.ops.talk import Talk, is_terminal, shown, silence, talk_to
 from placet.demos.ops.tools import ops_tools
+from placet.demos.stage.approver import Approver, AtTheTerminal, InTheConsole, NamedOnCommandLine
+from placet.demos.stage.checks import Checks
+from placet.demos.stage.leaks import Canaries, Leak, canaries, files_below, found_leaks
+from placet.demos.stage.modelled import (
+    ModelChoice,
+    add_model_options,
+    chosen_model,
+    mistake_about_model,
+    opened_model,
+)
+from placet.demos.stage.surroundings import json_log, let_sigterm_cancel, work_folder
+from placet.demos.stage.talk import Talk, is_terminal, shown, silence, talk_to
 
 HELD, FAILED, USAGE, DECLINED, INTERRUPTED = 0, 1, 2, 6, 130
 REPORT = "Customers say checkout hangs since about five to six. What is going on?"
@@ -54,6 +61,7 @@ class _Stage:
     talk: Talk
     asking: Talk
     has_console: bool
+    model: ModelChoice | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
     talk = silence() if options.quiet else aloud
     _say_who_is_who(talk, approver)
     try:
-        with _work_folder(options.keep) as folder, _desk(folder / "desk", talk) as desk_url:
+        with work_folder(options.keep) as folder, _desk(folder / "desk", talk) as desk_url:
             asking = aloud if is_asked else talk
             stage = _Stage(
                 folder=folder,
@@ -93,6 +101,7 @@ def main(argv: list[str] | None = None) -> int:
                 talk=talk,
                 asking=asking,
                 has_console=options.console,
+                model=chosen_model(options),
             )
             ending = asyncio.run(_played(stage))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -131,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep store, log and metrics in this new folder")
     parser.add_argument("--json", action="store_true", help="the summary as one JSON document; progress goes to stderr")
     parser.add_argument("--quiet", action="store_true", help="no progress, only the summary")
+    add_model_options(parser)
     return parser
 
 
@@ -147,17 +157,7 @@ def _mistake(options: argparse.Namespace) -> str | None:
     keep: Path | None = options.keep
     if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
         return f"--keep needs a new or an empty folder, and {keep} is neither"
-    return None
-
-
-@contextlib.contextmanager
-def _work_folder(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="placet-demo-") as folder:
-        yield Path(folder)
+    return mistake_about_model(options)
 
 
 @contextlib.contextmanager
@@ -174,14 +174,14 @@ def _desk(folder: Path, talk: Talk) -> Iterator[str]:
 
 async def _played(stage: _Stage) -> _Ending:
     """The whole story, and the search afterwards: with the store open, and once more when all is closed."""
-    _let_sigterm_cancel()
+    let_sigterm_cancel()
     planted = canaries(*_CANARIES)
     gate_folder = stage.folder / "gate"
     gate_folder.mkdir()
     metrics = CollectorRegistry()
     incident, runbooks = _incident_with(planted), shipped_runbooks()
-    async with DeskClient(stage.desk_url) as desk:
-        with _json_log(gate_folder / "placet.log"):
+    async with opened_model(stage.model) as model, DeskClient(stage.desk_url) as desk:
+        with json_log(gate_folder / "placet.log"):
             async with placet.open(
                 tools=ops_tools(incident, runbooks, desk),
                 store=gate_folder / "placet.db",
@@ -203,13 +203,16 @@ async def _played(stage: _Stage) -> _Ending:
                     run=f"incident-{incident.now:%Y%m%d-%H%M}",
                 )
                 with _console(stage, gate_folder):
-                    await told(scene)
+                    if model is None or stage.model is None:
+                        await told(scene)
+                    else:
+                        await told_by(scene, model, stage.model)
                 found = await _verified(scene)
                 leaks = found_leaks(planted, await _in_memory(scene))
                 leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
         (gate_folder / "metrics.txt").write_bytes(generate_latest(metrics))
         leaks += found_leaks(planted, files_below(stage.folder, without=stage.folder / "desk"))
-    _searched(scene, leaks)
+    _searched(scene, leaks, planted.seen if stage.model is not None else set(planted.words))
     return _Ending(scene=scene, numbers=found, leaks=list(dict.fromkeys(leaks)))
 
 
@@ -243,11 +246,12 @@ def _all_done(found: Numbers) -> bool:
     return found.tickets == done == sum(found.effects.values())
 
 
-def _searched(scene: Scene, leaks: list[Leak]) -> None:
+def _searched(scene: Scene, leaks: list[Leak], expected: set[str]) -> None:
+    """Tell it. Which of them pass through is the script's affair; a model reads what it likes."""
     scene.chapter("Planted secrets are searched in everything that was written")
     planted = scene.planted
-    scene.talk.line(f"planted: {', '.join(planted.words)}")
-    scene.checks.expect("all of them really passed through the gate", planted.seen == set(planted.words))
+    scene.talk.line(f"planted: {', '.join(word for word in planted.words if word in expected)}")
+    scene.checks.expect("all of them really passed through the gate", planted.seen == expected)
     scene.checks.expect(f"leaks found: {len(set(leaks))}", not leaks)
 
 
@@ -268,29 +272,6 @@ def _incident_with(planted: Canaries) -> Incident:
 async def _in_memory(scene: Scene) -> list[tuple[str, bytes]]:
     events = [event.body async for event in scene.gate.store.chained()]
     return [("the audit's events", b"\n".join(events)), ("sentences to agents", "\n".join(scene.said).encode())]
-
-
-@contextlib.contextmanager
-def _json_log(path: Path) -> Iterator[None]:
-    """placet's log lines in a file, until the block ends."""
-    logger = logging.getLogger("placet")
-    handlers, level, propagates = list(logger.handlers), logger.level, logger.propagate
-    with path.open("w", encoding="ascii") as stream:
-        try:
-            placet.configure_logging(stream)
-            yield
-        finally:
-            logger.handlers[:], logger.propagate = handlers, propagates
-            logger.setLevel(level)
-
-
-def _let_sigterm_cancel() -> None:
-    """End as after Ctrl-C: the desk stopped, the folder gone."""
-    task = asyncio.current_task()
-    if task is not None:
-        # Not the main thread, or a loop that knows no signals.
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def _report(ending: _Ending, aloud: Talk, *, as_json: bool) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import placet
-from placet.demos.ops.approver import Approver, show
 from placet.demos.ops.desk_client import DeskClient
-from placet.demos.ops.leaks import Canaries
 from placet.demos.ops.observations import Incident, Runbooks
 from placet.demos.ops.planner import Answer, Failure
-from placet.demos.ops.talk import Talk, shown
 from placet.demos.ops.tools import READ_SCOPE, TICKET_SCOPE
+from placet.demos.stage.approver import Approver, show
+from placet.demos.stage.checks import Checks
+from placet.demos.stage.leaks import Canaries
+from placet.demos.stage.talk import Talk, shown
 
 TENANT = "shop"
 AGENT = "ops-agent"
@@ -35,24 +36,6 @@ def viewer() -> placet.Principal:
 def person(name: str) -> placet.Principal:
     """Whoever decides approvals, and may look at all effects."""
     return placet.Principal.person(name, tenant=TENANT, scopes=("approvals.decide", "effects.reconcile"))
-
-
-@dataclass(slots=True)
-class Checks:
-    """What has to be true, said at the moment it is looked at."""
-
-    talk: Talk
-    held: int = 0
-    failed: list[str] = field(default_factory=list)
-
-    def expect(self, what: str, is_so: bool) -> None:
-        """Note whether it is so; a failure does not end the story, but it will not end well."""
-        if is_so:
-            self.held += 1
-            self.talk.line(f"{self.talk.painted('green', 'ok')}  {what}")
-        else:
-            self.failed.append(what)
-            self.talk.line(f"{self.talk.painted('red', 'FAILED')}  {what}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +79,17 @@ class Scene:
         """The same; only what does not succeed is told."""
         return Caller(scene=self, principal=principal, run=run, tells_successes=False)
 
+    def heard(self, outcome: placet.Outcome) -> None:
+        """Note what an outcome told the agent."""
+        match outcome:
+            case placet.Succeeded(result=result) | placet.Replayed(result=result):
+                self.planted.notice(json.dumps(result))
+            case placet.Failed(words=words) | placet.Refused(words=words):
+                self.said.append(words or "")
+            case _:
+                pass
+        self.said.append(f"{outcome.code} {outcome.message}")
+
     async def decided(self, waiting: placet.AwaitingApproval) -> bool:
         """Show the approver what waits, and take its decision to the gate's desk, with the digest that was shown."""
         by = person(self.approver.name)
@@ -132,20 +126,10 @@ class Caller:
         proposal = {"call_id": call_id or f"call-{self.asked:03}", "tool": tool, "arguments": dict(arguments)}
         self.scene.planted.notice(json.dumps(proposal))
         outcome = await self.scene.gate.submit(proposal, principal=self.principal, run=self.run)
-        self._heard(outcome)
+        self.scene.heard(outcome)
         if self.tells_successes or not outcome.is_success:
             self.scene.talk.step(tool, arguments, in_brief(outcome), why, colour=_colour(outcome))
         return outcome
-
-    def _heard(self, outcome: placet.Outcome) -> None:
-        match outcome:
-            case placet.Succeeded(result=result) | placet.Replayed(result=result):
-                self.scene.planted.notice(json.dumps(result))
-            case placet.Failed(words=words) | placet.Refused(words=words):
-                self.scene.said.append(words or "")
-            case _:
-                pass
-        self.scene.said.append(f"{outcome.code} {outcome.message}")
 
 
 def as_answer(outcome: placet.Outcome) -> Answer:

@@ -17,7 +17,7 @@ from placet.demos.ops.fooled import fooled
 from placet.demos.ops.observations import shipped_runbooks_folder
 from placet.demos.ops.planner import Findings, Plan, investigate
 from placet.demos.ops.scene import Caller, Scene, as_answer, operator, person, viewer
-from placet.demos.ops.talk import shown
+from placet.demos.stage.talk import shown
 
 TICKET = "create_ticket"
 
@@ -137,7 +137,7 @@ async def _tool_breaks(scene: Scene, agent: Caller) -> None:
     scene.runbooks.point_at(Path("/nowhere") / scene.planted.words["error text"])
     outcome = await agent.propose("search_runbook", {"query": "restart"})
     try:
-        scene.runbooks.sections  # noqa: B018 - what the tool ran into
+        scene.runbooks.names()  # what the tool ran into
     except OSError as error:
         scene.planted.notice(str(error))
     scene.runbooks.point_at(shipped_runbooks_folder())

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from placet.demos.ops.leaks import Leak
 from placet.demos.ops.scene import Scene, person
-from placet.demos.ops.talk import Talk, shown
+from placet.demos.stage.leaks import Leak
+from placet.demos.stage.talk import Talk, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

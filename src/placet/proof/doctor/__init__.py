@@ -22,7 +22,7 @@ from placet.ports.clock import Clock
 from placet.ports.examining import Examination, ServerExamination
 from placet.ports.keys import Keys
 from placet.ports.waiting import in_a_thread
-from placet.proof.doctor import announcements, contracts, doors, files, keys, machine, server, state, tables
+from placet.proof.doctor import announcements, contracts, doors, files, keys, machine, server, state, tables, upstreams
 from placet.proof.doctor.checks import (
     Check,
     Deployment,
@@ -56,7 +56,7 @@ def checks_of(kind: StoreKind) -> tuple[Check, ...]:
     """Every check of a deployment whose store is of this kind, in the order in which they are told."""
     is_sqlite = kind is StoreKind.SQLITE
     clock = machine.CHECKS if is_sqlite else tuple(each for each in machine.CHECKS if each.id != "clock_history")
-    return (*_STORE_CHECKS[kind], *clock, *contracts.CHECKS, *doors.CHECKS, *announcements.CHECKS)
+    return (*_STORE_CHECKS[kind], *clock, *contracts.CHECKS, *upstreams.CHECKS, *doors.CHECKS, *announcements.CHECKS)
 
 
 async def diagnose(deployment: Deployment, *, depth: Depth = Depth.NEWEST, clock: Clock | None = None) -> Report:

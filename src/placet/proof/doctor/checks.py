@@ -16,6 +16,7 @@ from placet.model.admission import Admission
 from placet.model.destinations import Announcements
 from placet.model.principal import Principal
 from placet.model.serving import Listening
+from placet.model.upstreams import Upstream
 from placet.ports.clock import Clock
 from placet.ports.examining import Examination, ServerExamination
 from placet.ports.keys import STORE_CHECK, KeyPurpose, Keys
@@ -61,6 +62,8 @@ class Deployment:
         admission: who is let in at the front doors; None where nothing was said.
         announcements: where what happens is announced.
         listening: where the front doors are served; None where nothing was said.
+        upstreams: servers whose tools would be called.
+        pins: the file of what was accepted of them; None where there is none to be.
         unread: names of settings that nobody reads, with the one that was probably meant.
     """
 
@@ -75,6 +78,8 @@ class Deployment:
     admission: Admission | None = None
     announcements: Announcements | None = None
     listening: Listening | None = None
+    upstreams: tuple[Upstream, ...] = ()
+    pins: Path | None = None
 
     @property
     def kind(self) -> StoreKind:

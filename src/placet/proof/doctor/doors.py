@@ -10,7 +10,9 @@ from placet.model.destinations import SecretPlace
 from placet.model.issuers import Network
 from placet.model.serving import Listening
 from placet.proof.doctor.checks import Check, Patient, Saying, fail, ok, warn
-from placet.rules.serving import is_this_machine
+from placet.rules.serving import MCP_PATH, is_this_machine
+
+_HERE = "http://127.0.0.1"
 
 
 def doors(patient: Patient) -> Saying:
@@ -82,6 +84,31 @@ def listening(patient: Patient) -> Saying:
     return ok(f"placet serve listens at {said.host}, port {said.port}")
 
 
+def mcp(patient: Patient) -> Saying:
+    """Whether MCP clients can come in as the protocol wants it, and where they are told who issues tokens."""
+    said, admission = patient.deployment.listening, patient.deployment.admission
+    if said is None or not said.mcp:
+        return ok("MCP is not served beside the API")
+    if is_in_the_clear(said):
+        return fail(
+            f"MCP is served at {said.host} over plain HTTP, so credentials go over the network in the clear",
+            "Put TLS in front and name it: [serve] trusted_proxies. Or give it a certificate.",
+        )
+    if said.public_url is None and not is_this_machine(said.host):
+        return fail(
+            "MCP answers requests to the name of this site alone, and the site has none",
+            "Say what it is called: [serve] public_url.",
+        )
+    audience = said.mcp_audience or f"{said.public_url or _HERE}{MCP_PATH}"
+    issuers = () if admission is None else admission.issuers
+    if issuers and all(each.audience != audience for each in issuers):
+        return warn(
+            f"no issuer issues tokens for MCP, for which {audience!r} has to stand in aud; API keys are good there",
+            "Name an issuer with that audience in [[sign_in.issuers]], or the audience it uses: [serve] mcp_audience.",
+        )
+    return ok(f"MCP is served at {said.public_url or 'this machine'}{MCP_PATH}")
+
+
 def is_in_the_clear(said: Listening) -> bool:
     return said.certificate is None and not said.trusted_proxies and not is_this_machine(said.host)
 
@@ -90,4 +117,5 @@ CHECKS = (
     Check(id="doors", about="who is let in", look=doors),
     Check(id="console", about="how people come in", look=console),
     Check(id="listening", about="where it is served", look=listening),
+    Check(id="mcp", about="MCP clients", look=mcp),
 )

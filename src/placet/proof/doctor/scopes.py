@@ -8,6 +8,7 @@ from typing import Final
 
 from placet.engine.api_keys import MANAGE_SCOPE
 from placet.engine.person_sessions import MANAGE_SESSIONS_SCOPE
+from placet.engine.pinning import ACCEPT_SCOPE
 from placet.errors import PlacetError
 from placet.model.principal import Principal
 from placet.ports.policy import PolicyEngine
@@ -20,6 +21,7 @@ from placet.rules.stopping import STOP_ALL_SCOPE, STOP_SCOPE
 
 OWN_SCOPES: Final = frozenset(
     {
+        ACCEPT_SCOPE,
         DECIDE_SCOPE,
         HOLD_SCOPE,
         MANAGE_SCOPE,

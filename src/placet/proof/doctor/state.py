@@ -7,6 +7,7 @@ from placet.engine.verifying import verify
 from placet.model.audit import ElidedEvents
 from placet.model.effect import BrokenEffect
 from placet.model.identifiers import WriterId
+from placet.model.stopping import is_quarantine
 from placet.ports.examining import Examination
 from placet.ports.keys import Keys
 from placet.proof.doctor.checks import (
@@ -31,7 +32,7 @@ _MOST_NAMED = 5
 
 
 def _stops(patient: Patient, store: Examination) -> Saying:
-    scopes = store.stops()
+    scopes = [scope for scope in store.stops() if not is_quarantine(scope)]
     if scopes:
         told = ", ".join(scopes[:_MOST_NAMED]) + (f" and {len(scopes) - _MOST_NAMED} more" if scopes[5:] else "")
         return warn(f"{len(scopes)} stops are in force: {told}", "What they halt is refused until they are lifted.")

@@ -55,4 +55,9 @@ def contract_digest(contract: Contract) -> Digest:
         form["open_members"] = list[JsonValue](sorted(contract.open_members))
     if contract.open_result_members:
         form["open_result_members"] = list[JsonValue](sorted(contract.open_result_members))
+    if contract.origin is not None:
+        way = () if contract.origin.way is None else (contract.origin.way,)
+        form["origin"] = [contract.origin.server, contract.origin.tool, contract.origin.pin, *way]
+    if contract.bind:
+        form["bind"] = [[each.member, each.source.value, floats_as_text(each.value)] for each in contract.bind]
     return Digest(sha256_hex("placet/contract/1", canonical_bytes(form)))

@@ -11,9 +11,11 @@ from placet.model.contract import (
     DEFAULT_BREAKER,
     DEFAULT_MAX_CONCURRENT,
     ApprovalMode,
+    Bound,
     Breaker,
     EffectClass,
     Isolation,
+    Origin,
     Remote,
     Repair,
     RetryPolicy,
@@ -22,6 +24,7 @@ from placet.model.contract import (
 )
 from placet.model.exact import ordered
 from placet.model.json import JsonObject
+from placet.rules.contracts.binding import without_bound
 from placet.rules.contracts.limits import LIMITS, MAX_RESULT_BYTES
 from placet.rules.contracts.lints import refuse_generic, refuse_server_names
 from placet.rules.contracts.options import Given, Options, Shape, described_by
@@ -37,6 +40,7 @@ from placet.rules.decoding import Path
 
 MAX_OPEN_MEMBERS: Final = 64
 MAX_WIDE_FIELDS: Final = 256
+_OF_AN_UPSTREAM: Final = "bind it, so that the server says it"
 
 
 def tool_from_schema(
@@ -73,6 +77,8 @@ def tool_from_schema(
     open_members: tuple[str, ...] = (),
     open_result_members: tuple[str, ...] = (),
     type_names: dict[str, str] | None = None,
+    origin: Origin | None = None,
+    bind: tuple[Bound, ...] = (),
 ) -> Tool:
     """Make a tool of a handler and a JSON Schema, for tools that are described and not typed.
 
@@ -90,6 +96,9 @@ def tool_from_schema(
             index, and an empty pointer for the arguments themselves. What comes in there is any JSON.
         open_result_members: the same for the result.
         type_names: what type names mean that JSON Schema does not know, e.g. `{"dict": "object", "any": "any"}`.
+        origin: where the tool lives if it is not ours, and the pin of its definition; part of the digest.
+        bind: top-level arguments that the server puts in. The contract's schema lacks them, so the model neither sees
+            nor sends them; the handler gets them. Part of the digest.
 
     Raises:
         ContractError: the promise is incomplete or too wide, or a schema cannot be enforced; nothing is registered.
@@ -118,13 +127,15 @@ def tool_from_schema(
         generic_executor=generic_executor,
         repair=repair,
         retention_seconds=retention_seconds,
+        origin=origin,
+        bind=bind,
     )
-    options = Options(name=name)
+    options = Options(name=name) if origin is None else Options(name=name, of_the_server=_OF_AN_UPSTREAM)
     options.refuse_incomplete(given)
     depth = options.count(max_depth, "max_depth", most=LIMITS.max_depth)
     meanings = _type_names(options, type_names)
     takes_arguments, takes_context = _parameters(options, handler)
-    authored = read_schema(arguments, options.refuse, "arguments")
+    authored = without_bound(options, read_schema(arguments, options.refuse, "arguments"), bind)
     root = read_graph(authored, options.refuse, type_names=meanings)
     max_bytes = options.count(max_argument_bytes, "max_argument_bytes", most=LIMITS.max_bytes)
     visits = refuse_costly(root, options.refuse, max_depth=depth, max_bytes=max_bytes)
@@ -163,6 +174,7 @@ def tool_from_schema(
             max_bytes=contract.max_argument_bytes,
             max_depth=contract.max_depth,
             wide_fields=contract.wide_fields,
+            bind=contract.bind,
         ),
         _result=result_check,
         _result_text=ResultText.of(contract),

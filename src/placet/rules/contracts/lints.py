@@ -29,7 +29,7 @@ def refuse_server_names(options: Options, schema: JsonObject) -> None:
     for pattern, fits in _patterns(name_patterns(schema)):
         if names_server_name(fits):
             raise options.refuse(
-                f"the arguments named by {ascii(pattern)[:80]} are the server's to say; take them from the CallContext"
+                f"the arguments named by {ascii(pattern)[:80]} are the server's to say; {options.of_the_server}"
             )
 
 
@@ -42,7 +42,7 @@ def refuse_server_names_read(options: Options, arguments: type[BaseModel]) -> No
 
 def _refuse_server_name(options: Options, name: str) -> None:
     if is_server_name(name):
-        raise options.refuse(f"the argument {name[:80]!r} is the server's to say; take it from the CallContext")
+        raise options.refuse(f"the argument {name[:80]!r} is the server's to say; {options.of_the_server}")
 
 
 def _patterns(patterns: Iterable[str]) -> Iterator[tuple[str, Fits]]:

@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 from placet.errors import ContractError, InvalidArguments
 from placet.model.contract import (
     MAX_ATTEMPTS_PER_CALL,
+    SERVER_ID,
     TOOL_NAME,
     ApprovalMode,
+    Bound,
     Breaker,
     Contract,
     EffectClass,
     Isolation,
     KeyTemplate,
+    Origin,
     Remote,
     Repair,
     RetryPolicy,
@@ -34,6 +37,7 @@ from placet.rules.contracts.limits import LIMITS, MAX_RESULT_BYTES
 from placet.rules.decoding import LONE_SURROGATE, Path
 
 _TEMPLATE_FIELD = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_SHORT_TEXT = 200
 _MOST_NAMED = 5
 MAX_CONCURRENT = 10_000
@@ -85,6 +89,8 @@ class Given:
     generic_executor: str | None
     repair: tuple[Repair | str, ...] = ()
     retention_seconds: float | None = None
+    origin: Origin | None = None
+    bind: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +116,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Turns what was given into a contract, with refusals that name the tool."""
+    """Turns what was given into a contract, with refusals that name the tool.
+
+    Attributes:
+        of_the_server: what to do instead about an argument that only the server may say.
+    """
 
     name: str
+    of_the_server: str = "take it from the CallContext"
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not TOOL_NAME.fullmatch(self.name):
@@ -195,6 +206,8 @@ class Options:
             digest=Digest(""),
             repair=self.repair(given),
             retention_seconds=self.retention(given.retention_seconds),
+            origin=None if given.origin is None else self.origin(given.origin),
+            bind=given.bind,
         )
         if contract.remote.co_commits:
             self._refuse_unfit_co_commit(contract)
@@ -294,6 +307,18 @@ class Options:
         if seconds is not None and not is_retention(seconds):
             raise self.refuse("retention_seconds is a finite number of seconds, of one day or more")
         return None if seconds is None else float(seconds)
+
+    def origin(self, origin: Origin) -> Origin:
+        if not is_whole(origin, Origin) or not all(type(each) is str for each in (origin.tool, origin.pin)):
+            raise self.refuse("origin is an Origin")
+        if type(origin.server) is not str or not SERVER_ID.fullmatch(origin.server):
+            raise self.refuse("origin.server is 1 to 24 characters of a-z 0-9 _ -, and begins with a letter")
+        if not _SHA256.fullmatch(origin.pin):
+            raise self.refuse("origin.pin is a SHA-256 in lowercase hex")
+        if origin.way is not None and not (type(origin.way) is str and _SHA256.fullmatch(origin.way)):
+            raise self.refuse("origin.way is a SHA-256 in lowercase hex")
+        self.text(origin.tool, "origin.tool")
+        return origin
 
     def known(self, fields: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
         found = items_of(fields)

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from placet.errors import InvalidArguments
 from placet.model.context import CallContext
+from placet.model.contract import Bound
 from placet.model.json import JsonObject, JsonValue
 from placet.rules.canonical import canonical_bytes
+from placet.rules.contracts.bound_values import bound_values
 from placet.rules.contracts.limits import argument_limits
 from placet.rules.contracts.schema_bounds import extent
 from placet.rules.contracts.schema_closing import EXACT_CONSTANTS, EXACT_TYPE, Enforced
@@ -130,6 +132,7 @@ class SchemaArguments:
     Attributes:
         takes_arguments: the handler's parameter that receives them, a fresh dict per attempt.
         takes_context: the parameter that receives the context, if there is one.
+        bind: what the server adds to them for the handler.
     """
 
     rule: SchemaRule
@@ -138,8 +141,11 @@ class SchemaArguments:
     max_bytes: int
     max_depth: int
     wide_fields: frozenset[Path]
+    bind: tuple[Bound, ...] = ()
 
     def accepted(self, decoded: JsonObject) -> Accepted:
+        if said := tuple((json_pointer([each.member]), UNKNOWN_MEMBER) for each in self.bind if each.member in decoded):
+            raise InvalidArguments("contract_broken", problems=said)  # even where unknown members are let in
         canonical = canonical_bytes(decoded)
         # Before validation, whose cost grows with the value and with a schema that may be a stranger's.
         if len(canonical) > self.max_bytes:
@@ -157,7 +163,8 @@ class SchemaArguments:
 
     def keywords(self, canonical: bytes, context: CallContext) -> dict[str, Any]:
         arguments = decode_object(canonical, limits=argument_limits(self.max_depth), wide=self.wide_fields)
-        keywords: dict[str, Any] = {self.takes_arguments: self.accepted(arguments).arguments}
+        accepted = self.accepted(arguments).arguments
+        keywords: dict[str, Any] = {self.takes_arguments: accepted | bound_values(self.bind, context)}
         if self.takes_context is not None:
             keywords[self.takes_context] = context
         return keywords

@@ -3,7 +3,8 @@
     contract ── plain root ── strict form? ── yes ── Strict
                                           └── no ─── Loose: the contract's own schema, with the reasons
 
-Nothing here decides what is accepted: a call is held against its contract whatever its model was told.
+Nothing here decides what is accepted: a call is held against its contract whatever its model was told. A tool whose
+name has dots goes by another one there; the readers of turns find it again.
 Source: DESIGN section 5; CASES A15; ADR-0021.
 """
 
@@ -19,12 +20,12 @@ from placet.model.contract import Contract
 from placet.model.exact import ordered
 from placet.model.json import JsonObject
 from placet.model.projection import Gap, Loose, NoProjection, Projection, Provider, Strict, Why
+from placet.rules.projections.aliases import names_of, provider_name
 from placet.rules.projections.roots import plain_root, require_contract, without
 from placet.rules.projections.sizes import sizes
 from placet.rules.projections.strict import StrictForm, strict_form
 from placet.rules.projections.subsets import ANTHROPIC, OPENAI, Subset
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ANY_MEMBER = re.compile(r".*", re.S)
 _ANTHROPIC_MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
@@ -81,11 +82,12 @@ def anthropic_tools(contracts: Sequence[Contract]) -> tuple[Projection, ...]:
     The strict definitions of one request share a budget, first come, first served; whoever finds it spent is loose.
 
     Raises:
-        MisuseError: it is not a tuple or a list of contracts.
+        MisuseError: it is not a tuple or a list of contracts, or two of them would go by one name there.
     """
     given = ordered(contracts)
     if given is None:
         raise MisuseError("The definitions of one request are made of a tuple or a list of contracts.")
+    names_of(given)
     spent: Counter[str] = Counter()
     projections: list[Projection] = []
     for contract in given:
@@ -114,8 +116,6 @@ def _looked_at(given: object, api: _Api) -> _Sound | NoProjection:
     root = plain_root(contract)
     if root is None:
         return _none(api, Gap(pointer="", keyword="type", why=Why.ROOT_NOT_PLAIN))
-    if _NAME.fullmatch(contract.name) is None:
-        return _none(api, Gap(pointer="", keyword="name", why=Why.NAME_NOT_TAKEN))
     for name in contract.argument_names:
         if api.member.fullmatch(name) is None:
             return _none(api, Gap(pointer="", keyword="properties", why=Why.NAME_NOT_TAKEN))
@@ -143,7 +143,7 @@ def _none(api: _Api, reason: Gap) -> NoProjection:
 
 
 def _named(contract: Contract) -> JsonObject:
-    return {"name": contract.name, "description": contract.description}
+    return {"name": provider_name(contract.name), "description": contract.description}
 
 
 _OPENAI = _Api(

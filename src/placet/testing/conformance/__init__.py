@@ -20,6 +20,7 @@ from placet.testing.conformance.claims import ClaimConformance
 from placet.testing.conformance.co_committing import CoCommitConformance
 from placet.testing.conformance.credentials import CredentialConformance
 from placet.testing.conformance.custody import CustodyConformance
+from placet.testing.conformance.driving import DeclaredRunConformance, DrivenRunConformance
 from placet.testing.conformance.editing import EditConformance
 from placet.testing.conformance.granted_asks import GrantedAskConformance
 from placet.testing.conformance.granting import GrantConformance
@@ -117,6 +118,8 @@ class StoreConformance(
     JournalConformance,
     PagingConformance,
     RunConformance,
+    DeclaredRunConformance,
+    DrivenRunConformance,
     CustodyConformance,
     StopConformance,
     TenantConformance,

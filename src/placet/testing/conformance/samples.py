@@ -130,6 +130,7 @@ def a_step(
     max_steps: int = 50,
     fingerprint: str = "f" * 64,
     max_denials: int = 3,
+    pin: Digest | None = None,
 ) -> Step:
     return Step(
         tenant=tenant,
@@ -140,6 +141,7 @@ def a_step(
         policy_version=PolicyVersion("policy-1"),
         max_steps=max_steps,
         max_denials=max_denials,
+        pin=pin,
     )
 
 

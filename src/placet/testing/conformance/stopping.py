@@ -8,7 +8,17 @@ import asyncio
 from dataclasses import replace
 
 from placet.model.audit import EventKind
-from placet.model.ledger import Claimed, NotMoved, Recorded, Stopped, tool_scope
+from placet.model.identifiers import Digest
+from placet.model.ledger import (
+    Claimed,
+    Moved,
+    NotMoved,
+    Recorded,
+    Stopped,
+    quarantine_scope,
+    tool_scope,
+    upstream_scope,
+)
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.testing.conformance.samples import (
     MakeStore,
@@ -42,6 +52,68 @@ class StopConformance:
         elsewhere = a_claim("key-3", token="token-3", tenant="other", step=a_step(tenant="other", run_id="run-2"))
         assert isinstance(await subject.store.claim(elsewhere), Claimed)
         assert isinstance(await subject.store.claim(a_claim("key-4", token="token-4", tool="refund")), Claimed)
+
+    async def test_a_tool_of_an_upstream_is_halted_with_its_upstream(self, make_store: MakeStore) -> None:
+        """Its name begins with the upstream's id and a dot; a name without a dot is of no upstream."""
+        subject = await make_store()
+        effect = await claimed(subject, tool="desk.create.now")
+        await claimed(subject, "key-2", token="token-2", tool="desk", step=a_step("call-2"))
+        step = a_step("call-9")
+        for scope, elsewhere in (
+            ("upstream:desk", ("desk", "desk2.create", "xdesk.create")),
+            (upstream_scope("acme", "desk"), ("desk", "desk2.create", "xdesk.create")),
+        ):
+            running = await subject.store.stop(scope, ())
+
+            assert running == 1
+            claim = a_claim("key-3", token="token-3", tool="desk.create.now", step=a_step("call-3"))
+            assert await subject.store.claim(claim) == Stopped(scope=scope)
+            assert await subject.store.turn(a_turn(effect)) == NotMoved(effect=effect, reason=f"stopped:{scope}")
+            started = await subject.store.record((an_event(),), step=step, starts_tool="desk.create.now")
+            assert started == Stopped(scope=scope)
+            for tool in elsewhere:
+                assert isinstance(await subject.store.record((an_event(),), step=step, starts_tool=tool), Recorded)
+            assert await subject.store.resume(scope, ())
+
+    async def test_a_quarantine_halts_a_tool_as_it_was_accepted_once_and_not_as_it_was_later(
+        self, make_store: MakeStore
+    ) -> None:
+        subject = await make_store()
+        old, new = Digest("0" * 64), Digest("0" * 31 + "1" * 33)
+        effect = await claimed(subject, tool="desk.create", step=a_step(pin=old))
+        scope = quarantine_scope("desk.create", old)
+
+        await subject.store.stop(scope, ())
+
+        claims = [
+            a_claim(f"key-{n}", token=f"token-{n}", tool="desk.create", step=a_step(f"call-{n}", pin=pin))
+            for n, pin in enumerate((old, new, None))
+        ]
+        assert await subject.store.claim(claims[0]) == Stopped(scope=scope)
+        assert isinstance(await subject.store.claim(claims[1]), Claimed)
+        assert isinstance(await subject.store.claim(claims[2]), Claimed)
+        started = [
+            await subject.store.record((an_event(),), step=a_step("call-9", pin=old), starts_tool=tool)
+            for tool in ("desk.create", "desk.create2", "desk")
+        ]
+        assert [type(each) for each in started] == [Stopped, Recorded, Recorded]
+        halted = await subject.store.turn(a_turn(effect, pin=old))
+        assert halted == NotMoved(effect=effect, reason=f"stopped:{scope}")
+        assert isinstance(await subject.store.turn(a_turn(effect, pin=new)), Moved)
+
+    async def test_an_upstream_can_be_stopped_for_one_tenant(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        await claimed(subject, tool="desk.create")
+        theirs = a_step(tenant="other", run_id="run-2")
+
+        running = [await subject.store.stop(upstream_scope(tenant, "desk"), ()) for tenant in ("acme", "other")]
+        assert await subject.store.resume(upstream_scope("other", "desk"), ())
+
+        assert running == [1, 0]
+        halted = await subject.store.record((an_event(),), step=a_step("call-9"), starts_tool="desk.create")
+        assert halted == Stopped(scope=upstream_scope("acme", "desk"))
+        elsewhere = a_claim("key-3", token="token-3", tenant="other", tool="desk.create", step=theirs)
+        assert isinstance(await subject.store.claim(elsewhere), Claimed)
 
     async def test_a_stop_is_on_record_with_its_note_until_it_is_lifted(self, make_store: MakeStore) -> None:
         subject = await make_store()

@@ -15,6 +15,7 @@ from placet.model.credentials import CredentialKind
 from placet.model.effect import Effect
 from placet.model.identifiers import Token, WriterId
 from placet.model.retention import FinishedKind, Hold, Kept, OldRows, OldRun, Purge
+from placet.model.run import Run, RunStatus
 from placet.ports.clock import Clock
 from placet.rules.retention import CLOSED, FINISHED, is_held
 
@@ -46,10 +47,17 @@ class MemoryArchive(ABC):
         found = [
             run
             for run in self._tables.runs.values()
-            if (run.stepped_at or run.opened_at) < before and not is_held(run.tenant, holds)
+            if (run.stepped_at or run.opened_at) < before
+            and not is_held(run.tenant, holds)
+            and run.status is not RunStatus.PAUSED
+            and not self._is_resting(run)
         ]
         found.sort(key=lambda run: (run.tenant, run.opened_at))
         return tuple(OldRun(tenant=r.tenant, run_id=r.run_id, steps=r.steps) for r in found[skip : skip + limit])
+
+    def _is_resting(self, run: Run) -> bool:
+        rests = self._tables.checkpoint(run.tenant, run.run_id)
+        return rests is not None and rests.due_at is not None
 
     async def old_approvals(self, *, before: datetime, limit: int, skip: int = 0) -> tuple[Approval, ...]:
         holds = self._tables.holds()

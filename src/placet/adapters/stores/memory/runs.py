@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
 
-from placet.adapters.stores import rows
+from placet.adapters.stores import rows, verbs
 from placet.model.approval import Approval, ApprovalState
+from placet.model.audit import AuditEvent
 from placet.model.effect import BrokenEffect, Effect, EffectState
-from placet.model.identifiers import CallId, RunId
+from placet.model.identifiers import CallId, PolicyVersion, RunId
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunStanding
+from placet.model.run import LeftOpen, Run, RunChange, RunCheckpoint, RunNote, RunRest, RunStanding, RunTake
+from placet.ports.clock import Clock
 from placet.rules.listing import mark_of_approval, mark_of_effect, mark_of_run, page
 
 if TYPE_CHECKING:
     from placet.adapters.stores.memory.tables import MemoryTables
 
 
-class MemoryRuns:
+Answered = TypeVar("Answered")
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MemoryRuns(ABC):
     """The verbs of `ports.store.RunRows`."""
 
     _tables: MemoryTables
+    _clock: Clock
+
+    @abstractmethod
+    def _transact(self, verb: Callable[[MemoryTables], Answered]) -> Answered: ...
 
     async def run(self, tenant: str, run_id: RunId) -> Run | None:
         return self._tables.run(tenant, run_id)
@@ -64,6 +77,54 @@ class MemoryRuns:
     async def steps_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[CallId, ...]:
         found = {CallId(step[2]) for step in self._tables.steps if step[:2] == (tenant, run_id)}
         return tuple(sorted(found)[:limit])
+
+    async def run_tallies(self, tenant: str, run_id: RunId) -> dict[str, int]:
+        return {key[2]: count for key, count in self._tables.tallies.items() if key[:2] == (tenant, run_id)}
+
+    async def run_note(self, tenant: str, run_id: RunId) -> RunNote:
+        return self._tables.notes.get((tenant, run_id)) or RunNote(changed_by=None, sealed_reason=None)
+
+    async def begin_run(
+        self, run: Run, start: RunCheckpoint | None, *, events: tuple[AuditEvent, ...]
+    ) -> tuple[Run, bool]:
+        return self._transact(lambda tables: verbs.begin_run(tables, run, start, events, self._clock.now()))
+
+    async def change_run(self, change: RunChange, *, events: tuple[AuditEvent, ...]) -> tuple[Run, bool] | None:
+        return self._transact(lambda tables: verbs.change_run(tables, change, events, self._clock.now()))
+
+    async def run_checkpoint(self, tenant: str, run_id: RunId) -> RunCheckpoint | None:
+        return self._tables.checkpoint(tenant, run_id)
+
+    async def take_run(self, take: RunTake) -> RunCheckpoint | None:
+        return self._transact(lambda tables: verbs.take_run(tables, take, self._clock.now()))
+
+    async def keep_run(self, take: RunTake, fence: int) -> bool:
+        return self._transact(lambda tables: verbs.keep_run(tables, take, fence, self._clock.now()))
+
+    async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
+        return self._transact(lambda tables: verbs.rest_run(tables, rest, events, self._clock.now()))
+
+    async def due_runs(self, *, limit: int) -> tuple[tuple[str, RunId], ...]:
+        now = self._clock.now()
+        due = [(row.due_at, key) for key, row in self._tables.checkpoints.items() if row.due_at and row.due_at <= now]
+        return tuple(key for _, key in sorted(due)[:limit])
+
+    async def next_due_run(self) -> datetime | None:
+        return min((row.due_at for row in self._tables.checkpoints.values() if row.due_at), default=None)
+
+    async def waiting_runs(self, *, after: tuple[str, RunId] | None, limit: int) -> tuple[RunCheckpoint, ...]:
+        found = {key: row for key, row in self._resting() if after is None or key > after}
+        return tuple(found[key] for key in sorted(found)[:limit])
+
+    async def wake_runs(self, policy_version: PolicyVersion) -> int:
+        others = [(key, row) for key, row in self._resting() if row.code and row.policy_version != policy_version]
+        for key, row in others:
+            self._tables.checkpoints[key] = replace(row, due_at=_LONG_AGO)
+        return len(others)
+
+    def _resting(self) -> list[tuple[tuple[str, RunId], RunCheckpoint]]:
+        found = self._tables.checkpoints.items()
+        return [(key, row) for key, row in found if row.due_at is not None and row.driver is None]
 
     def _is_left(self, run: Run, left: LeftOpen) -> bool:
         match left:

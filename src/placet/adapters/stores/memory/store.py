@@ -379,6 +379,9 @@ def _key_uses(tables: MemoryTables, now: datetime) -> tuple[KeyUse, ...]:
         "approvals": Counter(
             key_id for a in tables.approvals.values() if a.state in remembered for key_id in _keys_of(a, tables)
         ),
+        "checkpoints": Counter(
+            sealed_under(row.sealed) for key, row in tables.checkpoints.items() if not tables.runs[key].status.is_over
+        ),
         "arguments": Counter(sealed_under(e.sealed_arguments) for e in effects if e.state in unsettled),
         "results": Counter(sealed_under(e.sealed_result) for e in effects if e.sealed_result is not None),
         "events": Counter(event.key_id for event in tables.events),

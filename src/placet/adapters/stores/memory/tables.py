@@ -10,30 +10,27 @@ from typing import TypeVar
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.memory.outbox import MemoryOutboxTables
 from placet.adapters.stores.memory.reminders import MemoryReminderTables
+from placet.adapters.stores.memory.run_tables import MemoryRunTables
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote, VoteKind
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect, EffectState
 from placet.model.grant import Grant, GrantId, StoredGrant
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
 from placet.model.ledger import (
     Place,
     SameAsk,
-    Step,
-    run_scope,
-    tool_scope,
+    scopes_of,
 )
-from placet.model.making import changed
 from placet.model.retention import Hold
-from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 
-class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
+class MemoryTables(MemoryOutboxTables, MemoryReminderTables, MemoryRunTables):
     """Rows in dictionaries."""
 
     def __init__(self, chain: ChainWriter) -> None:
@@ -42,9 +39,6 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
         self.approvals: dict[tuple[str, ApprovalId], Approval] = {}
         self.edits: dict[tuple[str, ApprovalId], Question] = {}
         self.cast: dict[tuple[str, ApprovalId, str, VoteKind], SignedVote] = {}
-        self.runs: dict[tuple[str, RunId], Run] = {}
-        self.steps: dict[tuple[str, RunId, str, str], None] = {}
-        self.denied: dict[tuple[str, RunId, str], int] = {}
         self.voids: dict[Token, datetime] = {}
         self.stopped: dict[str, datetime] = {}
         self.stop_notes: dict[str, StopNote] = {}
@@ -132,6 +126,7 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
 
     def change_approval(self, approval: Approval, *, was: Approval) -> None:
         self.add_approval(approval)
+        self.wake(approval, was=was)
 
     def add_edit(self, of: Question, edited_id: ApprovalId) -> None:
         self._put(self.edits, (of.tenant, edited_id), of)
@@ -150,36 +145,6 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
         if key in self.cast:
             raise StoreUnavailable("There is such a vote already.")
         self._put(self.cast, key, vote)
-
-    def run(self, tenant: str, run_id: RunId) -> Run | None:
-        return self.runs.get((tenant, run_id))
-
-    def has_step(self, step: Step) -> bool:
-        return (step.tenant, step.run_id, step.call_id, step.fingerprint) in self.steps
-
-    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        self._put(self.steps, (step.tenant, step.run_id, step.call_id, step.fingerprint), None)
-        if is_first:
-            run = Run(
-                tenant=step.tenant,
-                run_id=step.run_id,
-                subject=step.subject,
-                policy_version=step.policy_version,
-                max_steps=step.max_steps,
-                steps=1,
-                opened_at=opened_at,
-                stepped_at=opened_at,
-            )
-        else:
-            run = self.runs[step.tenant, step.run_id]
-            run = changed(run, steps=run.steps + 1, stepped_at=max(opened_at, run.stepped_at or opened_at))
-        self._put(self.runs, (step.tenant, step.run_id), run)
-
-    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
-        return self.denied.get((tenant, run_id, tool), 0)
-
-    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
-        self._put(self.denied, (tenant, run_id, tool), self.denials(tenant, run_id, tool) + 1)
 
     def stops(self) -> tuple[str, ...]:
         return tuple(self.stopped)
@@ -202,8 +167,7 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
         return sum(
             1
             for e in self.effects.values()
-            if e.state is EffectState.DISPATCHED
-            and scope in ("all", f"tenant:{e.tenant}", f"tool:{e.tool}", *_own_scopes(e))
+            if e.state is EffectState.DISPATCHED and scope in scopes_of(e.tenant, e.tool, e.run_id)
         )
 
     def put_key_check(self, check: Mac) -> None:
@@ -229,13 +193,6 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
             self._drop(self.cast, key)
         self._drop(self.edits, (tenant, approval_id))
         self._drop(self.reminders, (tenant, approval_id))
-
-    def drop_run(self, tenant: str, run_id: RunId) -> None:
-        self._drop(self.runs, (tenant, run_id))
-        for step in [step for step in self.steps if step[:2] == (tenant, run_id)]:
-            self._drop(self.steps, step)
-        for denied in [denied for denied in self.denied if denied[:2] == (tenant, run_id)]:
-            self._drop(self.denied, denied)
 
     def drop_void(self, token: Token) -> None:
         self._drop(self.voids, token)
@@ -308,10 +265,6 @@ class MemoryTables(MemoryOutboxTables, MemoryReminderTables):
     def _forget(self, end: tuple[int, str], count: int) -> None:
         self._chain.rewind(end)
         del self.events[count:]
-
-
-def _own_scopes(effect: Effect) -> tuple[str, str]:
-    return tool_scope(effect.tenant, effect.tool), run_scope(effect.tenant, effect.run_id)
 
 
 def _is_same(question: Question, ask: SameAsk) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 from placet.adapters.stores import rows, verbs
 from placet.adapters.stores.postgres.orders import How
-from placet.adapters.stores.postgres.overlay import PredictedTables, Reading
+from placet.adapters.stores.postgres.overlay import PredictedTables
+from placet.adapters.stores.postgres.reading_wishes import Reading
 from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone
 from placet.model.credentials import CredentialKind

@@ -32,6 +32,8 @@ def bindings(tables: PredictedTables, chain: ChainWriter, key_check: str | None,
     events = tables.events
     head = chain.head() if events else None
     return [
+        _terms_seen(tables),
+        _tallies(tables),
         # under locks the database has said the time itself, in this transaction, however long reading took since
         None if tables.is_locked else rows.microseconds(tables.now),
         rows.microseconds(tables.not_after),
@@ -77,6 +79,20 @@ def bindings(tables: PredictedTables, chain: ChainWriter, key_check: str | None,
     ]
 
 
+def _terms_seen(tables: PredictedTables) -> list[tuple[str, str, int]] | None:
+    """Under locks they were read with the rows, which nobody changes meanwhile."""
+    if tables.is_locked:
+        return None
+    return [(*key, terms) for key, terms in sorted(tables.terms_seen.items())] or None
+
+
+def _tallies(tables: PredictedTables) -> list[tuple[str, str, str, int, int]] | None:
+    return [
+        (*key, seen, max(0, seen + tables.tallies_added.get(key, 0)))
+        for key, seen in sorted(tables.tallies_seen.items())
+    ] or None
+
+
 def _effects_seen(tables: PredictedTables) -> list[tuple[str, str, Mark | None]] | None:
     """Rows that were read and are not written: what is written is compared as it is."""
     return [
@@ -113,6 +129,8 @@ def remember(memory: Memory, tables: PredictedTables, mark: Mark | None) -> None
             memory.runs.put(run_key, replace(run, steps=run.steps + taken))
     for denial_key, seen in tables.denials_seen.items():
         memory.denials.put(denial_key, seen + tables.denials_added.get(denial_key, 0))
+    for tally_key, seen in tables.tallies_seen.items():
+        memory.tallies.put(tally_key, max(0, seen + tables.tallies_added.get(tally_key, 0)))
     for place in tables.opened:
         memory.reads.put(place, None)
     for place in tables.closed:
@@ -130,6 +148,8 @@ def note_read(memory: Memory, name: str, bindings: tuple[Any, ...], value: Any) 
             _note(memory.runs, bindings, value)
         case "denials":
             memory.denials.put(bindings, value)
+        case "tally":
+            memory.tallies.put(bindings, value)
         case "stops":
             memory.stops = value
         case _:
@@ -148,7 +168,7 @@ def shaped(name: str, found: Sequence[Any]) -> Any:
     match name:
         case "run":
             return rows.run_from(tuple(found[0])) if found else None
-        case "denials":
+        case "denials" | "tally":
             return int(found[0][0]) if found else 0
         case "stops":
             return tuple(row[0] for row in found)

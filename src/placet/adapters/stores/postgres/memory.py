@@ -62,6 +62,7 @@ class Memory:
         self.approvals: Recent[tuple[str, str], tuple[Approval, Mark]] = Recent(_approval_bytes)
         self.runs: Recent[tuple[str, str], Run] = Recent()
         self.denials: Recent[tuple[str, str, str], int] = Recent()
+        self.tallies: Recent[tuple[str, str, str], int] = Recent()
         self.reads: Recent[Place, None] = Recent()
         self.stops: tuple[str, ...] | None = None
         self.key_check: str | None = None
@@ -78,7 +79,7 @@ class Memory:
             self.approvals.put(key, (approval, mark))
 
     def clear(self) -> None:
-        for each in (self.effects, self.approvals, self.runs, self.denials, self.reads):
+        for each in (self.effects, self.approvals, self.runs, self.denials, self.tallies, self.reads):
             each.clear()
         self.stops = None
         self.key_check = None

@@ -4,14 +4,14 @@
     locked     rows are read under their locks, and nothing is presumed
 
 A verb that asks for what is not known yet is stopped by `Unread`, before it wrote anything, and runs again once it is
-read. A refusal that rests on a presumption is not given: it is read first, too.
+read. A refusal that rests on a presumption is not given: it is read first, too. Orders of the same batch were let in
+meanwhile, on what was presumed: that is what is compared, whatever was read after it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,51 +21,34 @@ from placet.adapters.stores.postgres.grants import PostgresGrantTables
 from placet.adapters.stores.postgres.memory import Mark, Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK
 from placet.adapters.stores.postgres.outbox_tables import PostgresOutboxTables
+from placet.adapters.stores.postgres.reading_wishes import NotTogether, Reading, Unread
 from placet.adapters.stores.postgres.reminder_tables import PostgresReminderTables
+from placet.adapters.stores.postgres.run_tables import PostgresRunTables
 from placet.errors import StoreError
 from placet.model.approval import Approval, ApprovalState, Mac, Question, SignedVote
 from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, UnchainedEvent
 from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
-from placet.model.ledger import NotYourRun, OverBudget, Place, SameAsk, Step, ToolClosed
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.ledger import NotYourRun, OutsideRun, OverBudget, Place, SameAsk, ToolClosed
 from placet.model.retention import Hold
-from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote
 from placet.rules.audit import event_of
 
-REFUSALS = (OverBudget, NotYourRun, ToolClosed)
+REFUSALS = (OverBudget, OutsideRun, NotYourRun, ToolClosed)
 """Answers that rest on a run and on what was refused in it, which the fast path only presumes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Something to be read from the database: a statement's name and its bindings."""
-
-    name: str
-    bindings: tuple[Any, ...] = ()
-
-
-class Unread(Exception):
-    """A verb needs what is not known yet. Nothing was written."""
-
-    def __init__(self, *readings: Reading) -> None:
-        super().__init__()
-        self.readings = readings
-
-
-class NotTogether(Exception):
-    """The verb changes a row that another of its batch has changed, or needs locks: it comes by itself."""
-
-
-class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminderTables):
+class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminderTables, PostgresRunTables):
     """`verbs.Tables` over what is known. One of these is one batch."""
 
     def __init__(self, memory: Memory, chain: ChainWriter, *, now: datetime, is_locked: bool) -> None:
+        super().__init__()
         self._memory = memory
         self._chain = chain
         self.is_locked = is_locked
         self._undo: list[Callable[[], object]] = []
+        self._seen_first: list[tuple[dict[Any, Any], Any]] = []
         self.now = now
         self.known: dict[Reading, Any] = {}
         self.presumed: list[Reading] = []
@@ -74,7 +57,6 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         # what is compared
         self.effects_seen: dict[tuple[str, str], Mark | None] = {}
         self.approvals_seen: dict[tuple[str, str], Mark | None] = {}
-        self.denials_seen: dict[tuple[str, str, str], int] = {}
         self.stops_seen: tuple[str, ...] | None = None
         self.unvoided: list[Token] = []
         self.not_after: datetime | None = None
@@ -83,10 +65,6 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         self.changed_effects: dict[tuple[str, str], Effect] = {}
         self.new_approvals: dict[tuple[str, str], Approval] = {}
         self.changed_approvals: dict[tuple[str, str], Approval] = {}
-        self.steps: dict[tuple[str, str, str, str], Step] = {}
-        self.runs: dict[tuple[str, str], tuple[Step, datetime]] = {}
-        self.run_steps: dict[tuple[str, str], int] = {}
-        self.denials_added: dict[tuple[str, str, str], int] = {}
         self.opened: dict[Place, tuple[OwnerId, datetime]] = {}
         self.closed: list[Place] = []
         self.events: list[ChainedEvent] = []
@@ -99,14 +77,27 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
 
     def begin(self) -> None:
         self._undo.clear()
+        self._seen_first.clear()
         self.presumed.clear()
         self.appended.clear()
         self._absent.clear()
 
     def roll_back(self) -> None:
-        """Undo what was written since `begin`, the last first."""
+        """Undo what was written since `begin`, the last first; what was seen is compared all the same."""
         while self._undo:
             self._undo.pop()()
+
+    def unsee(self) -> None:
+        """Nothing rests on what was first seen since `begin`: that order is decided again."""
+        while self._seen_first:
+            table, key = self._seen_first.pop()
+            del table[key]
+
+    def _see(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """What is compared is what the first of the batch has seen that was decided; nothing read later replaces it."""
+        if key not in table:
+            table[key] = value
+            self._seen_first.append((table, key))
 
     def presume_absent(self, tenant: str, operation_key: OperationKey) -> None:
         """A claim says that there was no such effect: unless it is remembered, there is none."""
@@ -122,6 +113,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
             or self.changed_approvals
             or self.steps
             or self.denials_added
+            or self.tallies_added
             or self.opened
             or self.closed
             or self.statements
@@ -187,7 +179,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
                 raise Unread(Reading("effects_at", key))
         if isinstance(found, StoreError):
             raise found
-        self.effects_seen[key] = None if found is None else found[1]
+        self._see(self.effects_seen, key, None if found is None else found[1])
         return None if found is None else found[0]
 
     def add_effect(self, effect: Effect) -> None:
@@ -228,7 +220,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
             found = self._memory.approvals.get(key)
             if found is None:
                 raise Unread(Reading("approvals_at", key))
-        self.approvals_seen[key] = None if found is None else found[1]
+        self._see(self.approvals_seen, key, None if found is None else found[1])
         return None if found is None else found[0]
 
     def open_approval(self, ask: SameAsk) -> Approval | None:
@@ -241,7 +233,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         if not found:
             return None
         approval = rows.approval_from(tuple(found[0])[:-1])
-        self.approvals_seen[approval.question.tenant, approval.question.approval_id] = found[0][-1]
+        self._see(self.approvals_seen, (approval.question.tenant, approval.question.approval_id), found[0][-1])
         return approval
 
     def standing_approvals(self, ask: SameAsk) -> tuple[Approval, ...]:
@@ -251,7 +243,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         found = self._known("standing_approvals", *question, ask.policy_version, ask.operation_key)
         standing = [(rows.approval_from(tuple(row)[:-1]), row[-1]) for row in found]
         for approval, mark in standing:
-            self.approvals_seen[approval.question.tenant, approval.question.approval_id] = mark
+            self._see(self.approvals_seen, (approval.question.tenant, approval.question.approval_id), mark)
         return tuple(approval for approval, _ in standing)
 
     def add_approval(self, approval: Approval) -> None:
@@ -276,65 +268,6 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
 
     def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None:
         self._state("add_vote", *rows.vote_row(tenant, approval_id, vote))
-
-    # ------------------------------------------------------------ runs
-
-    def run(self, tenant: str, run_id: RunId) -> Run | None:
-        """A run that is not known is presumed to be the caller's and to have room; the database compares both."""
-        key = (tenant, run_id)
-        is_known, base = self._perhaps("run", tenant, run_id)
-        if not is_known:
-            self.presumed.append(Reading("run", key))
-            base = self._memory.runs.get(key)
-        if isinstance(base, StoreError):
-            raise base
-        taken = self.run_steps.get(key, 0)
-        if base is not None:
-            grown: Run = replace(base, steps=base.steps + taken)
-            return grown
-        if not taken:
-            return None
-        first, opened_at = self.runs[key]
-        return Run(
-            tenant=tenant,
-            run_id=run_id,
-            subject=first.subject,
-            policy_version=first.policy_version,
-            max_steps=first.max_steps,
-            steps=taken,
-            opened_at=opened_at,
-        )
-
-    def has_step(self, step: Step) -> bool:
-        name = (step.tenant, step.run_id, step.call_id, step.fingerprint)
-        if name in self.steps:
-            return True
-        is_known, found = self._perhaps("has_step", *name)
-        if not is_known:
-            self.presumed.append(Reading("has_step", name))
-        return bool(found)
-
-    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        key = (step.tenant, step.run_id)
-        self._put(self.steps, (step.tenant, step.run_id, step.call_id, step.fingerprint), step)
-        self._put(self.run_steps, key, self.run_steps.get(key, 0) + 1)
-        if key not in self.runs:
-            self._put(self.runs, key, (step, opened_at))
-
-    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
-        key = (tenant, run_id, tool)
-        is_known, found = self._perhaps("denials", *key)
-        if not is_known:
-            self.presumed.append(Reading("denials", key))
-            found = self._memory.denials.get(key) or 0
-        self.denials_seen[key] = found
-        return int(found) + self.denials_added.get(key, 0)
-
-    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
-        key = (tenant, run_id, tool)
-        if key not in self.denials_seen:
-            self.denials(tenant, run_id, tool)
-        self._put(self.denials_added, key, self.denials_added.get(key, 0) + 1)
 
     # ------------------------------------------------------------ stops
 
@@ -460,10 +393,6 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         self._state("drop_votes", tenant, approval_id)
         self._state("drop_edit", tenant, approval_id)
         self._state("drop_reminders", tenant, approval_id)
-
-    def drop_run(self, tenant: str, run_id: RunId) -> None:
-        for name in ("drop_steps", "drop_denials", "drop_run"):
-            self._state(name, tenant, run_id)
 
     def drop_void(self, token: Token) -> None:
         self._state("drop_void", token)

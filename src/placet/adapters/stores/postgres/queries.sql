@@ -1,8 +1,8 @@
 -- name: apply
 -- One batch: every comparison and every change, in one statement, one round trip and one commit.
-SELECT at, mark, is_anything_waiting FROM apply(
+SELECT at, mark, is_anything_waiting FROM apply_within(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-    $26, $27, $28);
+    $26, $27, $28, $29, $30);
 
 -- name: share
 -- The first words of a transaction that decides under its locks.
@@ -88,11 +88,11 @@ JOIN approvals a ON a.tenant = n.tenant AND a.approval_id = n.approval_id
 ORDER BY a.tenant, a.approval_id FOR UPDATE OF a;
 
 -- name: run
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
 WHERE tenant = $1 AND run_id = $2;
 
 -- name: run_locked
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
 WHERE tenant = $1 AND run_id = $2 FOR UPDATE;
 
 -- name: has_step
@@ -209,7 +209,9 @@ SELECT count(*) FROM approvals WHERE state = 'pending';
 SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
     $1 = 'all' OR $1 = 'tenant:' || tenant OR $1 = 'tool:' || tool
     OR $1 = 'tool:[' || to_json(tenant) || ',' || to_json(tool) || ']'
-    OR $1 = 'run:[' || to_json(tenant) || ',' || to_json(run_id) || ']');
+    OR $1 = 'run:[' || to_json(tenant) || ',' || to_json(run_id) || ']'
+    OR (strpos(tool, '.') > 0 AND ($1 = 'upstream:' || split_part(tool, '.', 1)
+        OR $1 = 'upstream:[' || to_json(tenant) || ',' || to_json(split_part(tool, '.', 1)) || ']')));
 
 -- name: waiting_marks
 -- What waits, and how many votes and words to people there were; nothing else of a question changes while it waits.
@@ -412,6 +414,9 @@ FROM effects WHERE state IN ('prepared', 'dispatched', 'unknown') GROUP BY 2
 UNION ALL
 SELECT 'results', sealed_under(sealed_result), count(*) FROM effects WHERE sealed_result IS NOT NULL GROUP BY 2
 UNION ALL
+SELECT 'checkpoints', sealed_under(sealed), count(*)
+FROM run_checkpoints JOIN runs USING (tenant, run_id) WHERE status IN ('open', 'paused') GROUP BY 2
+UNION ALL
 SELECT 'events', convert_to(key_id, 'UTF8'), count(*) FROM audit_events GROUP BY key_id
 UNION ALL
 SELECT 'api_keys', convert_to(key_id, 'UTF8'), count(*) FROM credentials
@@ -440,12 +445,17 @@ WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absen
 SELECT tenant FROM runs WHERE tenant > $1 ORDER BY tenant LIMIT 1;
 
 -- name: old_runs
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
-WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2 ORDER BY opened_at LIMIT $3;
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
+WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2
+  AND status <> 'paused' AND NOT EXISTS (
+      SELECT FROM run_checkpoints c WHERE c.tenant = runs.tenant AND c.run_id = runs.run_id AND c.due_at IS NOT NULL)
+ORDER BY opened_at LIMIT $3;
 
 -- name: count_old_runs
 SELECT count(*), min(opened_at) FROM runs
-WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2;
+WHERE tenant = $1 AND opened_at < $2 AND coalesce(stepped_at, opened_at) < $2
+  AND status <> 'paused' AND NOT EXISTS (
+      SELECT FROM run_checkpoints c WHERE c.tenant = runs.tenant AND c.run_id = runs.run_id AND c.due_at IS NOT NULL);
 
 -- name: drop_run
 DELETE FROM runs WHERE tenant = $1 AND run_id = $2;
@@ -691,23 +701,25 @@ UPDATE grants SET revoked_at = $1 WHERE tenant = $2 AND grant_id = $3;
 
 -- name: runs_after
 -- A page of a tenant's, after a row of that instant and name.
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
 WHERE tenant = $1 AND $2::text IS NULL AND (opened_at, run_id) < ($3, $4) ORDER BY opened_at DESC, run_id DESC LIMIT $5;
 
 -- name: runs_of_subject_after
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
 WHERE tenant = $1 AND subject = $2 AND (opened_at, run_id) < ($3, $4) ORDER BY opened_at DESC, run_id DESC LIMIT $5;
 
 -- name: runs_in_flight_after
 -- From the effects in flight to their runs: of all runs, these are few. The tenant is asked for as `longest_unknown` does.
-SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at,
+    r.status, r.limits, r.terms
 FROM (SELECT DISTINCT run_id FROM effects WHERE state = 'dispatched' AND ($1::text IS NULL OR tenant = $1)) AS e
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id OFFSET 0) AS r
 WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
 ORDER BY r.opened_at DESC, r.run_id DESC LIMIT $5;
 
 -- name: runs_with_unknown_after
-SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at,
+    r.status, r.limits, r.terms
 FROM (SELECT DISTINCT run_id FROM effects WHERE state = 'unknown' AND ($1::text IS NULL OR tenant = $1)) AS e
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id OFFSET 0) AS r
 WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
@@ -715,7 +727,8 @@ ORDER BY r.opened_at DESC, r.run_id DESC LIMIT $5;
 
 -- name: runs_that_wait_after
 -- From the questions that wait to their runs. A question names its run and whose that is.
-SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at
+SELECT r.tenant, r.run_id, r.subject, r.policy_version, r.max_steps, r.steps, r.opened_at, r.stepped_at,
+    r.status, r.limits, r.terms
 FROM (SELECT DISTINCT run_id, subject FROM approvals WHERE tenant = $1 AND state = 'pending') AS e
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE tenant = $1 AND run_id = e.run_id AND subject = e.subject OFFSET 0) AS r
 WHERE ($2::text IS NULL OR r.subject = $2) AND (r.opened_at, r.run_id) < ($3, $4)
@@ -744,3 +757,56 @@ WHERE r.tenant = $1 AND r.run_id = $2 ORDER BY a.asked_at DESC, a.approval_id DE
 
 -- name: steps_of_run
 SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = $1 AND run_id = $2 ORDER BY call_id LIMIT $3;
+
+-- name: add_run
+INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at, limits, terms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: change_run
+UPDATE runs SET status = $1, limits = $2, max_steps = $3, terms = $4 WHERE tenant = $5 AND run_id = $6 AND terms = $7;
+
+-- name: note_run
+UPDATE runs SET changed_by = $1, sealed_reason = $2 WHERE tenant = $3 AND run_id = $4;
+
+-- name: run_note
+SELECT changed_by, sealed_reason FROM runs WHERE tenant = $1 AND run_id = $2;
+
+-- name: checkpoint
+SELECT * FROM run_checkpoints WHERE tenant = $1 AND run_id = $2;
+
+-- name: checkpoint_locked
+SELECT * FROM run_checkpoints WHERE tenant = $1 AND run_id = $2 FOR UPDATE;
+
+-- name: add_checkpoint
+INSERT INTO run_checkpoints VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+
+-- name: change_checkpoint
+UPDATE run_checkpoints SET version = $1, state = $2, visit = $3, sealed = $4, state_version = $5, driver = $6,
+    lease_until = $7, fence = $8, due_at = $9, code = $10, waits = $11, policy_version = $12, stale_writes = $13
+WHERE tenant = $14 AND run_id = $15 AND state_version = $16 AND fence = $17;
+
+-- name: tally
+SELECT taken FROM run_tallies WHERE tenant = $1 AND run_id = $2 AND name = $3;
+
+-- name: tallies_of_run
+SELECT name, taken FROM run_tallies WHERE tenant = $1 AND run_id = $2;
+
+-- name: due_runs
+SELECT tenant, run_id FROM run_checkpoints WHERE due_at IS NOT NULL AND due_at <= clock_now() ORDER BY due_at LIMIT $1;
+
+-- name: next_due_run
+SELECT due_at FROM run_checkpoints WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1;
+
+-- name: waiting_runs
+SELECT * FROM run_checkpoints WHERE due_at IS NOT NULL AND driver IS NULL AND (tenant, run_id) > ($1, $2)
+ORDER BY tenant, run_id LIMIT $3;
+
+-- name: wake_runs
+UPDATE run_checkpoints SET due_at = 0
+WHERE due_at IS NOT NULL AND driver IS NULL AND code IS NOT NULL AND policy_version <> $1 RETURNING 1;
+
+-- name: drop_checkpoint
+DELETE FROM run_checkpoints WHERE tenant = $1 AND run_id = $2;
+
+-- name: drop_tallies
+DELETE FROM run_tallies WHERE tenant = $1 AND run_id = $2;

@@ -21,7 +21,7 @@ from placet.adapters.stores.postgres.connection import FAULTS, Address, connect,
 from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.orders import Intake, Order, deliver, fail
 from placet.adapters.stores.postgres.outage import Outage, newest
-from placet.adapters.stores.postgres.overlay import Reading
+from placet.adapters.stores.postgres.reading_wishes import Reading
 from placet.adapters.stores.postgres.statements import SQL
 from placet.errors import StoreCorrupt, StoreError, StoreUnavailable
 from placet.ports.store import nobody
@@ -44,6 +44,10 @@ QUICK: Final = frozenset(
         "count_waiting",
         "credential",
         "standing_grants",
+        "run",
+        "checkpoint",
+        "due_runs",
+        "next_due_run",
     }
 )
 """Looks that are on the path of a call, or as short; all others may be long, and keep these waiting no more."""

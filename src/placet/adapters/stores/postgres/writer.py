@@ -37,8 +37,9 @@ from placet.adapters.stores.postgres.memory import Memory
 from placet.adapters.stores.postgres.migrating import KEY_CHECK
 from placet.adapters.stores.postgres.orders import How, Intake, Order, deliver, fail
 from placet.adapters.stores.postgres.outage import newest
-from placet.adapters.stores.postgres.overlay import REFUSALS, NotTogether, PredictedTables, Reading, Unread
+from placet.adapters.stores.postgres.overlay import REFUSALS, PredictedTables
 from placet.adapters.stores.postgres.reading import read_all
+from placet.adapters.stores.postgres.reading_wishes import NotTogether, Reading, Unread
 from placet.adapters.stores.postgres.sizes import SizeTeller
 from placet.adapters.stores.postgres.statements import SQL
 from placet.adapters.stores.postgres.topics import topics_of
@@ -242,7 +243,9 @@ class Writer:
                 continue
             except Unread as need:
                 unread.extend(need.readings)
+                tables.unsee()
             except NotTogether:
+                tables.unsee()
                 apart.append(order)
             except PlacetError as fault:
                 order.is_decided, order.fault = True, fault

@@ -30,7 +30,18 @@ from placet.adapters.stores.rows.journal import (
     unchained_from,
 )
 from placet.adapters.stores.rows.reminders import reminder_row, told_from, waiting_from
-from placet.adapters.stores.rows.runs import RUNS_LEFT, run_or_broken, runs_of, standings_from
+from placet.adapters.stores.rows.runs import (
+    RUNS_LEFT,
+    checkpoint_change,
+    checkpoint_from,
+    checkpoint_row,
+    run_change,
+    run_note_from,
+    run_or_broken,
+    run_row,
+    runs_of,
+    standings_from,
+)
 from placet.adapters.stores.rows.votes import vote_from, vote_row
 
 __all__ = [
@@ -38,6 +49,9 @@ __all__ = [
     "approval_change",
     "approval_from",
     "approval_row",
+    "checkpoint_change",
+    "checkpoint_from",
+    "checkpoint_row",
     "credential_from",
     "credential_row",
     "edit_row",
@@ -61,8 +75,11 @@ __all__ = [
     "place_of",
     "place_of_event",
     "reminder_row",
+    "run_change",
     "run_from",
+    "run_note_from",
     "run_or_broken",
+    "run_row",
     "runs_of",
     "standings_from",
     "stop_record_from",

@@ -13,8 +13,9 @@ from placet.model.approval import Mac
 from placet.model.audit import ChainedEvent, ChainHead, UnchainedEvent
 from placet.model.custody import KeyUse
 from placet.model.retention import BrokenRun, OldRun
-from placet.model.run import Run
+from placet.model.run import Run, RunStatus
 from placet.model.stopping import StopLeave, StopNote, StopRecord
+from placet.rules.runs import limits_of
 
 
 def mac_text(mac: Mac) -> str:
@@ -46,7 +47,7 @@ def run_from(row: tuple[Any, ...]) -> Run:
     Raises:
         StoreCorrupt: it cannot be read; somebody changed it by hand.
     """
-    with suppress(OverflowError):
+    with suppress(OverflowError, ValueError):
         return Run(
             tenant=row[0],
             run_id=row[1],
@@ -56,6 +57,9 @@ def run_from(row: tuple[Any, ...]) -> Run:
             steps=row[5],
             opened_at=sure(row[6]),
             stepped_at=instant(row[7]),
+            status=RunStatus(row[8]),
+            limits=None if row[9] is None else limits_of(row[9]),
+            terms=row[10],
         )
     raise StoreCorrupt("A run cannot be read; somebody changed it by hand.")
 

@@ -127,7 +127,9 @@ SELECT count(*) FROM approvals WHERE state = 'pending';
 -- How many of a stopped scope are still on their way.
 SELECT count(*) FROM effects WHERE state = 'dispatched' AND (
     ?1 = 'all' OR ?1 = 'tenant:' || tenant OR ?1 = 'tool:' || tool OR ?1 = 'tool:' || json_array(tenant, tool)
-    OR ?1 = 'run:' || json_array(tenant, run_id));
+    OR ?1 = 'run:' || json_array(tenant, run_id)
+    OR (instr(tool, '.') > 0 AND (?1 = 'upstream:' || substr(tool, 1, instr(tool, '.') - 1)
+        OR ?1 = 'upstream:' || json_array(tenant, substr(tool, 1, instr(tool, '.') - 1)))));
 
 -- name: is_voided
 SELECT 1 FROM voided_tokens WHERE token = ?;
@@ -136,7 +138,7 @@ SELECT 1 FROM voided_tokens WHERE token = ?;
 INSERT INTO voided_tokens VALUES (?, ?);
 
 -- name: run
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs
 WHERE tenant = ? AND run_id = ?;
 
 -- name: open_run
@@ -351,6 +353,9 @@ UNION ALL
 SELECT 'results', substr(sealed_result, 3, unicode(CAST(substr(sealed_result, 2, 1) AS TEXT))) AS key_id, count(*)
 FROM effects WHERE sealed_result IS NOT NULL GROUP BY key_id
 UNION ALL
+SELECT 'checkpoints', substr(sealed, 3, unicode(CAST(substr(sealed, 2, 1) AS TEXT))) AS key_id, count(*)
+FROM run_checkpoints JOIN runs USING (tenant, run_id) WHERE status IN ('open', 'paused') GROUP BY key_id
+UNION ALL
 SELECT 'events', CAST(key_id AS BLOB), count(*) FROM audit_events GROUP BY audit_events.key_id
 UNION ALL
 SELECT 'api_keys', CAST(key_id AS BLOB), count(*) FROM credentials
@@ -423,12 +428,17 @@ WHERE state IN ('committed', 'failed', 'reconciled_committed', 'reconciled_absen
 SELECT tenant FROM runs WHERE tenant > ? ORDER BY tenant LIMIT 1;
 
 -- name: old_runs
-SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at FROM runs INDEXED BY runs_by_opening
-WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2 ORDER BY opened_at LIMIT ?3;
+SELECT tenant, run_id, subject, policy_version, max_steps, steps, opened_at, stepped_at, status, limits, terms FROM runs INDEXED BY runs_by_opening
+WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2
+  AND status <> 'paused' AND NOT EXISTS (
+      SELECT 1 FROM run_checkpoints c WHERE c.tenant = runs.tenant AND c.run_id = runs.run_id AND c.due_at IS NOT NULL)
+ORDER BY opened_at LIMIT ?3;
 
 -- name: count_old_runs
 SELECT count(*), min(opened_at) FROM runs INDEXED BY runs_by_opening
-WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2;
+WHERE tenant = ?1 AND opened_at < ?2 AND coalesce(stepped_at, opened_at) < ?2
+  AND status <> 'paused' AND NOT EXISTS (
+      SELECT 1 FROM run_checkpoints c WHERE c.tenant = runs.tenant AND c.run_id = runs.run_id AND c.due_at IS NOT NULL);
 
 -- name: drop_run
 DELETE FROM runs WHERE tenant = ? AND run_id = ?;
@@ -649,18 +659,19 @@ UPDATE grants SET revoked_at = ? WHERE tenant = ? AND grant_id = ?;
 -- name: runs_after
 -- A page of a tenant's, after a row of that instant and name. Names as bytes: what somebody put there may be no text.
 SELECT CAST(tenant AS BLOB), CAST(run_id AS BLOB), CAST(subject AS BLOB), CAST(policy_version AS BLOB), max_steps, steps,
-    opened_at, stepped_at FROM runs INDEXED BY runs_by_opening
+    opened_at, stepped_at, CAST(status AS BLOB), CAST(limits AS BLOB), terms FROM runs INDEXED BY runs_by_opening
 WHERE tenant = ?1 AND (opened_at, run_id) < (?3, ?4) AND ?2 IS NULL ORDER BY opened_at DESC, run_id DESC LIMIT ?5;
 
 -- name: runs_of_subject_after
 SELECT CAST(tenant AS BLOB), CAST(run_id AS BLOB), CAST(subject AS BLOB), CAST(policy_version AS BLOB), max_steps, steps,
-    opened_at, stepped_at FROM runs INDEXED BY runs_by_subject
+    opened_at, stepped_at, CAST(status AS BLOB), CAST(limits AS BLOB), terms FROM runs INDEXED BY runs_by_subject
 WHERE tenant = ?1 AND subject = ?2 AND (opened_at, run_id) < (?3, ?4) ORDER BY opened_at DESC, run_id DESC LIMIT ?5;
 
 -- name: runs_in_flight_after
 -- From the effects in flight to their runs: of all runs, these are few.
 SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
-    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at,
+    CAST(runs.status AS BLOB), CAST(runs.limits AS BLOB), runs.terms
 FROM (SELECT DISTINCT run_id FROM effects INDEXED BY effects_dispatched
       WHERE state = 'dispatched' AND tenant = ?1) AS open_ones
 CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = open_ones.run_id
@@ -669,7 +680,8 @@ ORDER BY runs.opened_at DESC, runs.run_id DESC LIMIT ?5;
 
 -- name: runs_with_unknown_after
 SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
-    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at,
+    CAST(runs.status AS BLOB), CAST(runs.limits AS BLOB), runs.terms
 FROM (SELECT DISTINCT run_id FROM effects INDEXED BY effects_unknown
       WHERE state = 'unknown' AND tenant = ?1) AS open_ones
 CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = open_ones.run_id
@@ -679,7 +691,8 @@ ORDER BY runs.opened_at DESC, runs.run_id DESC LIMIT ?5;
 -- name: runs_that_wait_after
 -- From the questions that wait to their runs. A question names its run and whose that is.
 SELECT CAST(runs.tenant AS BLOB), CAST(runs.run_id AS BLOB), CAST(runs.subject AS BLOB),
-    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at
+    CAST(runs.policy_version AS BLOB), runs.max_steps, runs.steps, runs.opened_at, runs.stepped_at,
+    CAST(runs.status AS BLOB), CAST(runs.limits AS BLOB), runs.terms
 FROM (SELECT DISTINCT run_id, subject FROM approvals INDEXED BY approvals_by_state
       WHERE tenant = ?1 AND state = 'pending') AS asked
 CROSS JOIN runs ON runs.tenant = ?1 AND runs.run_id = asked.run_id AND runs.subject = asked.subject
@@ -712,3 +725,58 @@ WHERE runs.tenant = ? AND runs.run_id = ? ORDER BY approvals.asked_at DESC, appr
 
 -- name: steps_of_run
 SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = ? AND run_id = ? ORDER BY call_id LIMIT ?;
+
+-- name: add_run
+INSERT INTO runs (tenant, run_id, subject, policy_version, max_steps, steps, opened_at, limits, terms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_run
+UPDATE runs SET status = ?, limits = ?, max_steps = ?, terms = ? WHERE tenant = ? AND run_id = ? AND terms = ?;
+
+-- name: note_run
+UPDATE runs SET changed_by = ?, sealed_reason = ? WHERE tenant = ? AND run_id = ?;
+
+-- name: run_note
+SELECT changed_by, sealed_reason FROM runs WHERE tenant = ? AND run_id = ?;
+
+-- name: checkpoint
+SELECT * FROM run_checkpoints WHERE tenant = ? AND run_id = ?;
+
+-- name: add_checkpoint
+INSERT INTO run_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_checkpoint
+UPDATE run_checkpoints SET version = ?, state = ?, visit = ?, sealed = ?, state_version = ?, driver = ?, lease_until = ?,
+    fence = ?, due_at = ?, code = ?, waits = ?, policy_version = ?, stale_writes = ?
+WHERE tenant = ? AND run_id = ? AND state_version = ? AND fence = ?;
+
+-- name: tally
+SELECT taken FROM run_tallies WHERE tenant = ? AND run_id = ? AND name = ?;
+
+-- name: add_tally
+INSERT INTO run_tallies VALUES (?1, ?2, ?3, max(?4, 0))
+ON CONFLICT (tenant, run_id, name) DO UPDATE SET taken = max(taken + ?4, 0);
+
+-- name: tallies_of_run
+SELECT name, taken FROM run_tallies WHERE tenant = ? AND run_id = ?;
+
+-- name: due_runs
+SELECT tenant, run_id FROM run_checkpoints INDEXED BY run_checkpoints_due
+WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at LIMIT ?;
+
+-- name: next_due_run
+SELECT due_at FROM run_checkpoints INDEXED BY run_checkpoints_due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1;
+
+-- name: waiting_runs
+SELECT * FROM run_checkpoints WHERE due_at IS NOT NULL AND driver IS NULL AND (tenant, run_id) > (?, ?)
+ORDER BY tenant, run_id LIMIT ?;
+
+-- name: wake_runs
+UPDATE run_checkpoints SET due_at = 0
+WHERE due_at IS NOT NULL AND driver IS NULL AND code IS NOT NULL AND policy_version <> ?;
+
+-- name: drop_checkpoint
+DELETE FROM run_checkpoints WHERE tenant = ? AND run_id = ?;
+
+-- name: drop_tallies
+DELETE FROM run_tallies WHERE tenant = ? AND run_id = ?;

@@ -13,6 +13,7 @@ from placet.adapters.stores import rows
 from placet.adapters.stores.chain import ChainWriter
 from placet.adapters.stores.sqlite.outbox_tables import SqliteOutboxTables
 from placet.adapters.stores.sqlite.reminder_tables import SqliteReminderTables
+from placet.adapters.stores.sqlite.run_tables import SqliteRunTables
 from placet.adapters.stores.sqlite.statements import queries
 from placet.errors import StoreUnavailable
 from placet.model.approval import Approval, Mac, Question, SignedVote
@@ -20,10 +21,9 @@ from placet.model.audit import AuditEvent, ChainedEvent, ChainTombstone, Unchain
 from placet.model.credentials import CredentialKind, StoredCredential
 from placet.model.effect import Effect
 from placet.model.grant import Grant, GrantId, StoredGrant
-from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, RunId, Token, WriterId
-from placet.model.ledger import Place, SameAsk, Step
+from placet.model.identifiers import ApprovalId, OperationKey, OwnerId, Token, WriterId
+from placet.model.ledger import Place, SameAsk
 from placet.model.retention import Hold
-from placet.model.run import Run
 from placet.model.stopping import StopLeave, StopNote
 from placet.rules.audit import event_of
 
@@ -31,7 +31,7 @@ SQL = queries()
 KEY_CHECK = "key_check"
 
 
-class SqliteTables(SqliteOutboxTables, SqliteReminderTables):
+class SqliteTables(SqliteOutboxTables, SqliteReminderTables, SqliteRunTables):
     """Rows in SQLite. Changes compare what was read; a miss means two writers, and the transaction is given up."""
 
     def __init__(self, connection: apsw.Connection, chain: ChainWriter) -> None:
@@ -108,29 +108,6 @@ class SqliteTables(SqliteOutboxTables, SqliteReminderTables):
     def add_vote(self, tenant: str, approval_id: ApprovalId, vote: SignedVote) -> None:
         self._write("add_vote", *rows.vote_row(tenant, approval_id, vote))
 
-    def run(self, tenant: str, run_id: RunId) -> Run | None:
-        row = self._one("run", tenant, run_id)
-        return None if row is None else rows.run_from(row)
-
-    def has_step(self, step: Step) -> bool:
-        return self._one("has_step", step.tenant, step.run_id, step.call_id, step.fingerprint) is not None
-
-    def add_step(self, step: Step, *, opened_at: datetime, is_first: bool) -> None:
-        self._write("add_step", step.tenant, step.run_id, step.call_id, step.fingerprint)
-        self._write("tell_step", step.tenant, step.run_id, step.call_id)
-        at = rows.microseconds(opened_at)
-        if is_first:
-            self._write("open_run", step.tenant, step.run_id, step.subject, step.policy_version, step.max_steps, at)
-        else:
-            self._write("count_step", step.tenant, step.run_id, at)
-
-    def denials(self, tenant: str, run_id: RunId, tool: str) -> int:
-        row = self._one("denials", tenant, run_id, tool)
-        return int(row[0]) if row is not None else 0
-
-    def add_denial(self, tenant: str, run_id: RunId, tool: str) -> None:
-        self._write("add_denial", tenant, run_id, tool)
-
     def stops(self) -> tuple[str, ...]:
         if self._stops is None:
             self._stops = tuple(row[0] for row in self._connection.execute(SQL["stops"]))
@@ -197,10 +174,6 @@ class SqliteTables(SqliteOutboxTables, SqliteReminderTables):
     def drop_approval(self, tenant: str, approval_id: ApprovalId) -> None:
         for name in ("drop_approval", "drop_votes", "drop_edit", "drop_reminders"):
             self._write(name, tenant, approval_id)
-
-    def drop_run(self, tenant: str, run_id: RunId) -> None:
-        for name in ("drop_steps", "drop_steps_of_before", "drop_denials", "drop_run"):
-            self._write(name, tenant, run_id)
 
     def drop_void(self, token: Token) -> None:
         self._write("drop_void", token)

@@ -23,6 +23,7 @@ from placet.adapters.stores.verbs.ledger import (
     void,
 )
 from placet.adapters.stores.verbs.reminders import tell_reminder
+from placet.adapters.stores.verbs.runs import begin_run, change_run, keep_run, rest_run, take_run
 from placet.adapters.stores.verbs.tables import Tables
 from placet.adapters.stores.verbs.votes import vote
 
@@ -33,6 +34,8 @@ __all__ = [
     "answer",
     "ask",
     "begin_probe",
+    "begin_run",
+    "change_run",
     "claim",
     "close_lost_read",
     "credential_used",
@@ -40,6 +43,7 @@ __all__ = [
     "end_grant",
     "heartbeat",
     "hold",
+    "keep_run",
     "known_approval",
     "lift",
     "owner_died",
@@ -48,12 +52,14 @@ __all__ = [
     "put_credentials",
     "reconcile",
     "record",
+    "rest_run",
     "resume",
     "retire",
     "revoke_grant",
     "settle",
     "stop",
     "take_over",
+    "take_run",
     "tell_reminder",
     "turn",
     "void",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from placet.adapters.stores.verbs.steps import count, is_closed, step_refusal
+from placet.adapters.stores.verbs.steps import count, is_closed, step_refusal, without_budget
 from placet.adapters.stores.verbs.tables import Tables
 from placet.errors import NotFound
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent
 from placet.model.ledger import RecordAnswer, SameAsk, Step, ToolClosed
+from placet.rules import runs
 from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
 
 
@@ -24,8 +25,10 @@ def ask(
     now: datetime,
 ) -> Approval | RecordAnswer:
     run = tables.run(step.tenant, step.run_id)
-    if (refusal := step_refusal(tables, step, run)) is not None:
+    if (refusal := step_refusal(tables, step, run, tool=question.tool, now=now)) is not None:
         return refusal
+    if (refusal := without_budget(tables, run, runs.takes(run, question.tool))) is not None:
+        return refusal  # nobody is asked about what could not be done
     if is_closed(tables, step, question.tool):
         return ToolClosed()
     existing = tables.open_approval(same)

@@ -14,6 +14,7 @@ from placet.model.audit import AuditEvent
 from placet.model.credentials import StoredCredential
 from placet.model.effect import Effect
 from placet.model.retention import ALL_SCOPE, ChainCut, Grave, Hold, OldApproval, OldRun, Purge
+from placet.model.run import RunStatus
 from placet.rules import retention
 
 Found = TypeVar("Found")
@@ -76,9 +77,17 @@ def _is_there(row: Callable[[], object | None]) -> bool:
 
 def _is_idle(tables: Tables, seen: OldRun, command: Purge) -> bool:
     run = _readable(lambda: tables.run(seen.tenant, seen.run_id))
-    if run is None or run.steps != seen.steps or retention.is_held(seen.tenant, command.holds):
+    if run is None or run.steps != seen.steps or run.status is RunStatus.PAUSED or _is_waiting(tables, seen):
+        return False
+    if retention.is_held(seen.tenant, command.holds):
         return False
     return (run.stepped_at or run.opened_at) < command.idle_before
+
+
+def _is_waiting(tables: Tables, seen: OldRun) -> bool:
+    """Whether a workflow goes on in it, however long it has been resting."""
+    rests = _readable(lambda: tables.checkpoint(seen.tenant, seen.run_id))
+    return rests is not None and rests.due_at is not None
 
 
 def _is_forgettable(tables: Tables, seen: OldApproval, holds: frozenset[str], now: datetime) -> bool:

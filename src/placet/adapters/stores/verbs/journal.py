@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from placet.adapters.stores.verbs.steps import count, is_closed, step_refusal, stopped_scope
+from placet.adapters.stores.verbs.steps import Take, count, is_closed, step_refusal, stopped_scope, take, without_budget
 from placet.adapters.stores.verbs.tables import Tables
 from placet.errors import READ_GIVEN_UP, StoreUnavailable
 from placet.model.approval import Mac
 from placet.model.audit import AuditEvent
 from placet.model.ledger import LostRead, OpenRead, Place, RecordAnswer, Recorded, Step, Stopped, ToolClosed
 from placet.model.stopping import StopLeave, StopNote
+from placet.rules import runs
 
 
 def record(
@@ -27,15 +28,26 @@ def record(
 ) -> RecordAnswer:
     """Events alone need no clock: they are recorded even while it fails."""
     if step is not None:
-        if starts_tool is not None and (scope := stopped_scope(tables, step.tenant, starts_tool, step.run_id)):
+        scope = None if starts_tool is None else stopped_scope(tables, step.tenant, starts_tool, step.run_id, step.pin)
+        if scope is not None:
             return Stopped(scope=scope)
         run = tables.run(step.tenant, step.run_id)
-        if (refusal := step_refusal(tables, step, run)) is not None:
+        at = now()
+        if (refusal := step_refusal(tables, step, run, tool=starts_tool, now=at)) is not None:
+            return refusal
+        if starts_tool is None:
+            takes: tuple[Take, ...] = ()
+        elif closes is None:
+            takes = tuple(runs.takes(run, starts_tool))
+        else:  # a further attempt of one dispatch, whose last one ends here
+            takes = tuple(runs.takes_again(run))
+        if (refusal := without_budget(tables, run, takes)) is not None:
             return refusal
         tool = starts_tool or denies_tool
         if tool is not None and is_closed(tables, step, tool):
             return ToolClosed()
-        count(tables, step, run, now())
+        count(tables, step, run, at)
+        take(tables, run, takes)
         if denies_tool is not None:
             tables.add_denial(step.tenant, step.run_id, denies_tool)
     if closes is not None and not tables.close_read(closes):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from placet.adapters.stores.verbs.grants import usable_grant, use_grant
-from placet.adapters.stores.verbs.steps import count, is_closed, step_refusal, stopped_scope
+from placet.adapters.stores.verbs.steps import count, is_closed, step_refusal, stopped_scope, take, without_budget
 from placet.adapters.stores.verbs.tables import Tables
 from placet.errors import NotFound
 from placet.model.approval import Approval, ApprovalState
@@ -28,7 +28,7 @@ from placet.model.ledger import (
     Turn,
     Voided,
 )
-from placet.rules import transitions
+from placet.rules import runs, transitions
 
 
 def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
@@ -38,10 +38,12 @@ def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
         return answer  # not ours, or ours since an earlier try whose answer was lost
     if tables.is_voided(command.token):
         return Voided()
-    if scope := stopped_scope(tables, command.tenant, command.tool, command.run_id):
+    if scope := stopped_scope(tables, command.tenant, command.tool, command.run_id, command.step.pin):
         return Stopped(scope=scope)
     run = tables.run(command.step.tenant, command.step.run_id)
-    if (refusal := step_refusal(tables, command.step, run)) is not None:
+    if (refusal := step_refusal(tables, command.step, run, tool=command.tool, now=now)) is not None:
+        return refusal
+    if (refusal := without_budget(tables, run, runs.takes(run, command.tool))) is not None:
         return refusal
     if command.spend is None and is_closed(tables, command.step, command.tool):  # a person's leave is stronger
         return ToolClosed()
@@ -50,6 +52,7 @@ def claim(tables: Tables, command: Claim, now: datetime) -> ClaimAnswer:
     if (command.spend is not None and spent is None) or (command.grant is not None and used is None):
         return NotUsable()
     count(tables, command.step, run, now)
+    take(tables, run, runs.takes(run, command.tool))
     events = list(command.events)
     if command.spend is not None and spent is not None:
         tables.change_approval(replace(spent, state=ApprovalState.SPENT, spent_at=now), was=spent)
@@ -68,8 +71,14 @@ def turn(tables: Tables, command: Turn, now: datetime) -> MoveAnswer:
     effect = _known(tables, command.tenant, command.operation_key)
     answer = transitions.apply_turn(effect, command, now=now)
     is_news = isinstance(answer, Moved) and answer.is_news
-    if is_news and (scope := stopped_scope(tables, effect.tenant, effect.tool, effect.run_id)):
+    if is_news and (scope := stopped_scope(tables, effect.tenant, effect.tool, effect.run_id, command.pin)):
         return NotMoved(effect=effect, reason=f"stopped:{scope}")
+    if is_news:
+        run = tables.run(effect.tenant, effect.run_id)
+        outside = runs.outside(run, effect.tool, now=now) or without_budget(tables, run, runs.takes_again(run))
+        if outside is not None:
+            return NotMoved(effect=effect, reason=outside.code)
+        take(tables, run, runs.takes_again(run))
     return _write(tables, answer, was=effect, events=command.events)
 
 
@@ -77,7 +86,16 @@ def settle(tables: Tables, command: Settlement, now: datetime) -> MoveAnswer:
     effect = _known(tables, command.tenant, command.operation_key)
     answer = transitions.apply_settlement(effect, command, now=now)
     is_late = answer.effect.state is EffectState.RECONCILED_COMMITTED
+    if isinstance(answer, Moved) and answer.is_news and answer.effect.state is EffectState.FAILED:
+        _give_back(tables, answer.effect)
     return _write(tables, answer, was=effect, events=command.late_events if is_late else command.events)
+
+
+def _give_back(tables: Tables, effect: Effect) -> None:
+    if effect.reason in runs.UNSENT:
+        run = tables.sure_run(effect.tenant, effect.run_id)
+        for name, taken in runs.gives_back(run, effect.tool):
+            tables.add_tally(effect.tenant, effect.run_id, name, -taken)
 
 
 def void(tables: Tables, tenant: str, operation_key: OperationKey, token: Token, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import placet
-from placet.demos.ops.talk import Talk, in_full, shown
+from placet.demos.stage.talk import Talk, in_full, padded, shown
 
 _LOOK_SECONDS = 0.3
 _YES = frozenset({"y", "yes"})
@@ -25,14 +25,34 @@ class Approver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What is said around a decision, in one language. `{name}` stands for whoever decides."""
+
+    question: str = "{name}, may exactly this run? [y/N]"
+    says_yes: str = "{name} says yes (--yes-as)"
+    risk: str = "risk"
+    asked_by: str = "asked by"
+    asked_for: str = "asked for"
+    why_asked: str = "why asked"
+    acts_on: str = "acts on"
+    nothing_named: str = "nothing named"
+    digest: str = "digest"
+    in_run: str = "in run"
+
+
+ENGLISH = Wording()
+
+
 @dataclass(frozen=True, slots=True)
 class AtTheTerminal:
     """A person; only a clear yes is one."""
 
     name: str
+    wording: Wording = ENGLISH
 
     async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
-        talk.ask(f"{shown(self.name)}, may exactly this run? [y/N]")
+        talk.ask(self.wording.question.format(name=shown(self.name)))
         answer = await _typed_line()
         if answer.strip().lower() in _YES:
             await gate.desk.approve(view.approval_id, digest=view.digest, by=by)
@@ -46,9 +66,10 @@ class NamedOnCommandLine:
     """Says yes to everything. Exists for the demo alone; no other command has such an option."""
 
     name: str
+    wording: Wording = ENGLISH
 
     async def decides(self, view: placet.ApprovalView, gate: placet.Gate, by: placet.Principal, talk: Talk) -> bool:
-        talk.line(f"{shown(self.name)} says yes (--yes-as)")
+        talk.line(self.wording.says_yes.format(name=shown(self.name)))
         await gate.desk.approve(view.approval_id, digest=view.digest, by=by)
         return True
 
@@ -68,15 +89,19 @@ class InTheConsole:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-def show(view: placet.ApprovalView, talk: Talk) -> None:
+def show(view: placet.ApprovalView, talk: Talk, wording: Wording = ENGLISH) -> None:
     """Everything the decision is about. What is shown comes from what will be signed, and nothing is cut."""
-    talk.line(
-        f"{talk.painted('bold', shown(view.tool))} {shown(view.tool_version)}, risk {view.risk}, {view.effect_class}"
-    )
-    talk.line(f"asked by   {shown(view.requested_by)} in run {shown(view.run_id)}")
-    talk.line(f"why asked  {shown(', '.join(view.reasons))}")
-    talk.line(f"acts on    {shown(view.resource or 'nothing named')}")
-    talk.line(f"digest     {view.digest}")
+    tool = f"{talk.painted('bold', shown(view.tool))} {shown(view.tool_version)}"
+    talk.line(f"{tool}, {wording.risk} {view.risk}, {view.effect_class}")
+    told = [
+        (wording.asked_by, f"{shown(view.requested_by)} {wording.in_run} {shown(view.run_id)}"),
+        *([(wording.asked_for, shown(view.on_behalf_of))] if view.on_behalf_of else []),
+        (wording.why_asked, shown(", ".join(view.reasons))),
+        (wording.acts_on, shown(view.resource) if view.resource else wording.nothing_named),
+        (wording.digest, view.digest),
+    ]
+    for label, said in told:
+        talk.line(f"{padded(label, 10)} {said}")
     for name, value in sorted(view.arguments.items(), key=lambda argument: len(str(argument[1]))):
         first, *rest = in_full(value)
         talk.line(f"{shown(name):<10} {first}")

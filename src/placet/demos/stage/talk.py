@@ -14,6 +14,7 @@ import placet
 
 _MAX_VALUE = 30
 _MAX_ARGUMENTS = 62
+_NARROW = 0x2E7F
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -35,7 +36,7 @@ class Talk:
 
     def step(self, tool: str, arguments: Mapping[str, Any], outcome: str, why: str, *, colour: str) -> None:
         """One call: what was asked, what came of it, and why it was asked."""
-        told = f"  {shown(tool):<19}{brief(arguments):<{_MAX_ARGUMENTS}} {self.painted(colour, outcome)}"
+        told = f"  {shown(tool):<22}{brief(arguments):<{_MAX_ARGUMENTS}} {self.painted(colour, outcome)}"
         self._say(f"{told}  {self.painted('dim', shown(why))}" if why else told)
 
     def painted(self, colour: str, text: str) -> str:
@@ -93,3 +94,8 @@ def in_full(value: object) -> list[str]:
     """A value line by line, nothing left out; behind the bar no text can pretend to be another field."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return [f"| {placet.escape_for_people(line)}" for line in text.split("\n")]
+
+
+def padded(text: str, cells: int) -> str:
+    """The text in so many cells of a terminal, of which a Chinese character takes two."""
+    return text + " " * max(0, cells - sum(2 if ord(character) > _NARROW else 1 for character in text))

@@ -1,0 +1,216 @@
+"""How a host outside is reached: at an address that was looked at, and at no other.
+
+The host's name is resolved once for each connection, every address is held against where the host may be, and the
+connection goes to one of these very addresses, so that a name which says something else a moment later changes nothing.
+No redirect is followed, no proxy of the environment used, and no cookie kept. Nothing is logged: the libraries below
+would write down what a host answers in its headers, and a client of httpx every address, whatever secret is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import httpcore
+import httpx
+
+from placet.adapters.name_lookups import addresses_of
+from placet.model.issuers import Network
+from placet.rules.issuers import may_be_reached, why_not_fetched
+
+CONNECT_SECONDS: Final = 3.0
+"""How long one address that says nothing is waited for, where there is another."""
+_FOREIGN: Final = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.UnsupportedProtocol,
+)
+
+_is_ours: ContextVar[bool] = ContextVar("placet.reaching", default=False)
+
+
+class _Unsaid(logging.Filter):
+    """What a library says of our own requests is said to nobody; what it says of others' is none of our business."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not _is_ours.get()
+
+
+for _name in ("httpcore.connection", "httpcore.http11"):
+    logging.getLogger(_name).addFilter(_Unsaid())
+
+
+class AddressRefused(httpx.ConnectError):
+    """The address is none that may be reached; nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("the address is none that may be reached")
+
+
+class ReachingTransport(httpx.AsyncBaseTransport):
+    """Carries requests to hosts that are where they may be. Used from one event loop, and closed there.
+
+    What fails before a connection is there is a `httpx.ConnectError` or `httpx.ConnectTimeout`, and `AddressRefused` is
+    one of the former: nothing was sent. An `httpx.AsyncClient` around it follows no redirect unless it is told to.
+
+    Args:
+        network: where hosts may be; http is for this host alone, with `Network.LOOPBACK`.
+        ca_file: who has signed the host's certificate; the usual authorities if absent.
+        connect_seconds: how long one address that says nothing is waited for, where there is another.
+        max_connections: at once; further requests wait for one of them.
+        keep_seconds: how long a connection that nobody uses is kept; one that is used again may just have been closed
+            by its other side, which leaves it open whether the request arrived. 0: every request has its own.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        ca_file: Path | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+        max_connections: int = 1,
+        keep_seconds: float = 0.0,
+    ) -> None:
+        self._network = network
+        self._ca_file = ca_file
+        self._backend = _CheckedNetwork(network, connect_seconds)
+        self._max_connections = max_connections
+        self._keep_seconds = keep_seconds
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if why_not_fetched(str(request.url), self._network) is not None:
+            raise AddressRefused
+        pool = self._in_clear if request.url.scheme == "http" else self._secured
+        wanted = httpcore.Request(
+            method=request.method,
+            url=httpcore.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _by_us():
+            answer = await pool.handle_async_request(wanted)
+        return httpx.Response(
+            status_code=answer.status,
+            headers=answer.headers,
+            stream=_Answer(answer),
+            extensions=answer.extensions,
+        )
+
+    async def aclose(self) -> None:
+        with _by_us():
+            for name in ("_in_clear", "_secured"):
+                if (pool := self.__dict__.pop(name, None)) is not None:
+                    await pool.aclose()
+
+    @cached_property
+    def _in_clear(self) -> httpcore.AsyncConnectionPool:
+        # Reading the usual authorities takes a tenth of a second, and over http nobody shows a certificate.
+        return self._pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    @cached_property
+    def _secured(self) -> httpcore.AsyncConnectionPool:
+        if self._ca_file is None:
+            return self._pool(httpx.create_ssl_context())
+        return self._pool(ssl.create_default_context(cafile=str(self._ca_file)))
+
+    def _pool(self, trusted: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
+        return httpcore.AsyncConnectionPool(
+            ssl_context=trusted,
+            network_backend=self._backend,
+            max_connections=self._max_connections,
+            max_keepalive_connections=self._max_connections if self._keep_seconds else 0,
+            keepalive_expiry=self._keep_seconds,
+        )
+
+
+class _CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were looked at."""
+
+    def __init__(self, network: Network, connect_seconds: float) -> None:
+        self._network = network
+        self._connect_seconds = connect_seconds
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await self._addresses(host, timeout)
+        share = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout / len(addresses))
+        for address in addresses[:-1]:
+            try:
+                return await self._inner.connect_tcp(address, port, share, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue  # nothing was sent: a host with several addresses may be reached at another of them
+        return await self._inner.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        raise AddressRefused
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+    async def _addresses(self, host: str, timeout: float | None) -> list[str]:
+        """Where the host is, if all of that is where it may be: one that also names an inner address lies."""
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await addresses_of(host)
+        except TimeoutError as fault:
+            raise httpcore.ConnectTimeout(str(fault)) from fault
+        except OSError as fault:
+            raise httpcore.ConnectError(str(fault)) from fault
+        if not addresses or not all(may_be_reached(address, self._network) for address in addresses):
+            raise AddressRefused
+        return [str(ipaddress.ip_address(address)) for address in addresses]
+
+
+class _Answer(httpx.AsyncByteStream):
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._answer.aiter_stream()
+        while (piece := await self._next(pieces)) is not None:
+            yield piece
+
+    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        with _by_us():  # not around the yield: whoever iterates is somebody else
+            return await anext(pieces, None)
+
+    async def aclose(self) -> None:
+        with _by_us():
+            await self._answer.aclose()
+
+
+@contextmanager
+def _by_us() -> Iterator[None]:
+    """What the library does for one of our requests, and what it raises in the words of httpx."""
+    mark = _is_ours.set(True)
+    try:
+        yield
+    except _FOREIGN as fault:
+        kind = getattr(httpx, type(fault).__name__, httpx.TransportError)
+        raise kind(str(fault)) from fault
+    finally:
+        _is_ours.reset(mark)

@@ -1,0 +1,1 @@
+"""Carries calls to HTTP services that an OpenAPI document describes."""

@@ -1,0 +1,353 @@
+"""Carries calls, and looks of probes, to one server; and says of each what is known afterwards.
+
+    ready ── as accepted? ── guard ── first byte | ── answer ── result, refusal, or doubt
+      ^          no: NotSent          nothing     |    given up: told once; a late answer of a write is still heard
+      └── verified anew meanwhile     happened    |
+
+Up to the bar nothing can have happened, and a session that is lost there is replaced and the call sent once more.
+After it whatever is no answer is doubt, and nothing is sent again here. Source: ADR 0046; DESIGN sections 11 and 17;
+CASES K01, K05 to K08.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from placet.adapters.transports.mcp import conversing, messages
+from placet.adapters.transports.mcp.conversing import Talk
+from placet.adapters.transports.mcp.faults import (
+    AnswerGarbled,
+    AnswerTooLarge,
+    ConnectionLost,
+    FaultAnswered,
+    NotAccepted,
+    Refused,
+    RequestFault,
+    SessionForgotten,
+    SessionGone,
+    StatusAnswered,
+)
+from placet.adapters.transports.mcp.links import Link
+from placet.adapters.transports.mcp.pool import Holder, Pool
+from placet.adapters.transports.mcp.session import Flight
+from placet.errors import NotSent, RemoteStatus, ToolRejected, UpstreamFailed
+from placet.model.attempt import BrokenResult
+from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext
+from placet.model.contract import EffectClass
+from placet.model.json import JsonObject
+from placet.model.pins import Pin
+from placet.model.upstreams import ProbeTerms, Relayed, ToolErrors
+from placet.rules.upstream_probes import probe_answer, probe_arguments
+from placet.rules.upstream_results import error_words, is_error, is_unfinished, result_of, wants_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger("placet.upstreams")
+
+KEY_META: Final = "io.placet/idempotency-key"
+LATE_SECONDS: Final = 10.0
+"""How long the answer to a write is still listened for after its time was over."""
+_MOST_SENDS: Final = 2
+_MOST_FORGOTTEN: Final = 256
+_WORDS: Final = {
+    ConnectionLost: "connection_lost",
+    AnswerGarbled: "answer_garbled",
+    AnswerTooLarge: "answer_too_large",
+    FaultAnswered: "error_answered",
+}
+_LEAST_REST_SECONDS: Final = 0.25
+_REST: Final = 0.2
+"""This part of an attempt's time, and at least so many seconds, is kept back: what has not left by then does not."""
+
+
+class _Meanwhile(NotAccepted):
+    """The server said that it has changed between the look and the first byte."""
+
+    def __init__(self) -> None:
+        super().__init__("changed_meanwhile")
+
+
+class _Forgetting:
+    """Which holders' sessions were forgotten by the server, with no call answered since.
+
+    A 404 says that a session is not known, so that nothing of the call was taken up. A server that says it of the
+    session that was begun for that very reason either never keeps one, or acts and says so all the same.
+    """
+
+    def __init__(self) -> None:
+        self._forgotten: OrderedDict[Holder, Link | None] = OrderedDict()
+
+    def weighed(self, fault: RequestFault, holder: Holder, link: Link | None) -> RequestFault:
+        """The same fault, or the doubt that it is."""
+        if isinstance(fault, SessionForgotten):
+            is_again = self._forgotten.setdefault(holder, link) is not link
+            if len(self._forgotten) > _MOST_FORGOTTEN:
+                self._forgotten.popitem(last=False)
+            return StatusAnswered(404, None) if is_again else fault
+        if not isinstance(fault, NotAccepted):
+            self.known(holder)
+        return fault
+
+    def known(self, holder: Holder) -> None:
+        """A call was answered."""
+        self._forgotten.pop(holder, None)
+
+
+class Carrier:
+    """Carries to one server.
+
+    Args:
+        pool: gives the pool of the open gate; raises `NotSent` while there is none.
+    """
+
+    def __init__(
+        self, server: str, *, pins: Mapping[str, Pin], relayed: frozenset[Relayed], pool: Callable[[], Pool]
+    ) -> None:
+        self._server = server
+        self._pins = pins
+        self._relayed = relayed
+        self._pool = pool
+        self._sessions = _Forgetting()
+
+    async def call(
+        self, tool: str, arguments: JsonObject, context: CallContext, *, effect: EffectClass, errors: ToolErrors
+    ) -> object:
+        """One attempt of a call: what its contract is to be held to.
+
+        Raises:
+            NotSent: nothing was taken up.
+            ToolRejected: the server, or the tool, says that it has not done it.
+            RemoteStatus, UpstreamFailed: it cannot be told whether it was done.
+        """
+        talk = conversing.talk(self._relayed, is_approved=context.is_approved)
+        holder = Holder(tenant=context.tenant, subject=context.principal.identity)
+        pin = self._pins[tool]
+        asked: JsonObject = {**arguments}
+        params: JsonObject = {"name": tool, "arguments": asked, **talk.params}
+        proves = _is_proof(effect, errors)
+        while True:
+            params["_meta"] = {**talk.meta, **_trace(), KEY_META: context.operation_key}
+            result = await self._result(pin, params, holder, talk, context, effect=effect, errors=errors)
+            if not is_unfinished(result):
+                return self._meaning(pin, result, effect=effect, errors=errors)
+            if not wants_input(result):
+                raise self._doubt("kind_unknown")
+            params = {"name": tool, "arguments": asked, **await self._more(result, talk, is_proof=proves)}
+
+    async def probe(self, terms: ProbeTerms, context: ProbeContext) -> ProbeAnswer:
+        """Look for an effect by asking another tool of the server, one that reads; the gate looks in its own name."""
+        pin = self._pins.get(terms.tool)
+        asked = probe_arguments(terms, context)
+        if pin is None or asked is None:
+            return CannotTell()
+        talk = conversing.talk(frozenset())
+        params: JsonObject = {"name": terms.tool, "arguments": asked}
+        holder = Holder(tenant=context.tenant, subject=None)
+        try:
+            async with self._pool().link(holder, talk) as link:
+                await link.ready()
+                flight = await self._begin(link, pin, params, talk, guard=_nothing)
+                try:
+                    await asyncio.wait((flight.answer,))
+                finally:
+                    link.session.give_up(flight, reason="nobody waits")
+                    link.session.forget(flight)
+                result, _ = flight.answer.result()
+        except (RequestFault, NotSent):
+            return CannotTell()
+        if is_error(result) is not False or is_unfinished(result):
+            return CannotTell()
+        value = result_of(result, schema=pin.definition.output_schema)
+        return CannotTell() if isinstance(value, BrokenResult) else probe_answer(terms, value, context)
+
+    # ------------------------------------------------------------ sending
+
+    async def _result(
+        self,
+        pin: Pin,
+        params: JsonObject,
+        holder: Holder,
+        talk: Talk,
+        context: CallContext,
+        *,
+        effect: EffectClass,
+        errors: ToolErrors,
+    ) -> JsonObject:
+        sends = 0
+        while True:
+            sends += 1
+            fault: RequestFault
+            link: Link | None = None
+            try:
+                async with AsyncExitStack() as held:
+                    link, flight = await self._sent(held, pin, params, holder, talk, context)
+                    result = await self._answered(link, flight, is_write=effect.is_write)
+            except _Meanwhile:
+                sends -= 1
+                continue
+            except RequestFault as known:
+                fault = self._sessions.weighed(known, holder, link)
+            else:
+                self._sessions.known(holder)
+                return result
+            if sends < _MOST_SENDS and isinstance(fault, SessionGone):
+                continue
+            if (
+                sends < _MOST_SENDS
+                and isinstance(fault, Refused)
+                and fault.code == messages.HEADER_MISMATCH
+                and link is not None
+            ):
+                link.look_again()
+                continue
+            self._raise(fault, talk, is_proof=_is_proof(effect, errors))
+
+    async def _sent(
+        self, held: AsyncExitStack, pin: Pin, params: JsonObject, holder: Holder, talk: Talk, context: CallContext
+    ) -> tuple[Link, Flight]:
+        """Send it within the part of the attempt's time that is for sending; connecting is part of it.
+
+        Args:
+            held: holds the session on.
+
+        Raises:
+            NotSent, NotAccepted: nothing left.
+        """
+        patience = context.remaining_seconds()
+        patience -= max(_LEAST_REST_SECONDS, patience * _REST)
+        if patience <= 0.0:
+            raise NotAccepted("too_slow")
+        flight: Flight | None = None
+        link: Link | None = None
+        try:
+            async with asyncio.timeout(patience):
+                link = await held.enter_async_context(self._pool().link(holder, talk))
+                await link.ready()
+                flight = await self._begin(link, pin, params, talk, guard=context.guard)
+                await asyncio.wait((flight.left, flight.answer), return_when=asyncio.FIRST_COMPLETED)
+                return link, flight
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            if flight is not None and link is not None:
+                link.session.give_up(flight, reason="cancelled")
+                link.session.forget(flight)
+            raise
+        if flight is not None and link is not None:
+            if flight.has_left:
+                return link, flight
+            link.session.forget(flight)
+        raise NotAccepted("too_slow")
+
+    async def _begin(
+        self, link: Link, pin: Pin, params: JsonObject, talk: Talk, *, guard: Callable[[], None]
+    ) -> Flight:
+        tool, digest = pin.definition.tool, pin.digest
+
+        def before() -> None:
+            """The last look, when the first byte leaves next."""
+            if not link.is_current():
+                raise _Meanwhile
+            if not link.is_as_accepted(tool, digest):
+                raise NotSent("The server describes this tool otherwise than it was accepted.", code="schema_drift")
+            guard()
+
+        headers = link.argument_headers(pin.definition, params)
+        return await link.session.begin("tools/call", params, talk=talk, before=before, headers=headers)
+
+    async def _answered(self, link: Link, flight: Flight, *, is_write: bool) -> JsonObject:
+        """Wait for the answer. Whoever stops waiting has the server told so; what a write still answers is evidence."""
+        try:
+            await asyncio.wait((flight.answer,))
+        except asyncio.CancelledError:
+            may_come = link.session.give_up(flight, reason="deadline passed, or nobody waits any more")
+            try:
+                if is_write and may_come:
+                    await asyncio.wait((flight.answer,), timeout=LATE_SECONDS)
+            finally:
+                has_come = is_write and flight.answer.done() and not flight.answer.cancelled()
+                if not has_come:
+                    link.session.forget(flight)
+            if not has_come:
+                raise
+        result, _ = flight.answer.result()
+        return result
+
+    # ------------------------------------------------------------ what it means
+
+    def _meaning(self, pin: Pin, result: JsonObject, *, effect: EffectClass, errors: ToolErrors) -> object:
+        match is_error(result):
+            case False:
+                return result_of(result, schema=pin.definition.output_schema)
+            case True if _is_proof(effect, errors):
+                raise ToolRejected(error_words(result) or "It gives no reason.")
+            case True:
+                raise self._doubt("tool_error")
+            case None:
+                raise self._doubt("answer_garbled")
+
+    async def _more(self, result: JsonObject, talk: Talk, *, is_proof: bool) -> JsonObject:
+        """What the server wanted to know.
+
+        Raises:
+            ToolRejected: it has not done it, and is not asked again within this attempt.
+            UpstreamFailed: it gets no answer, and may have done a part of it before it asked.
+        """
+        try:
+            return await talk.required(result)
+        except conversing.Unanswered:
+            pass
+        if is_proof:
+            raise ToolRejected(conversing.ASKS)
+        raise self._doubt("input_required")
+
+    def _raise(self, fault: RequestFault, talk: Talk, *, is_proof: bool) -> NoReturn:
+        """Say what a request's fault means for the attempt. Always raises.
+
+        Args:
+            is_proof: the tool's own word that it failed is believed.
+        """
+        match fault:
+            case Refused(error=error):
+                talk.refused(error)
+                raise ToolRejected("The server did not take the request up.")
+            case FaultAnswered(code=messages.INVALID_PARAMS) if is_proof:
+                raise ToolRejected("The server, or the tool, refuses these arguments.")
+            case NotAccepted(reason=reason):
+                _log.warning("an upstream took nothing up", extra={"server": self._server, "reason": reason})
+                raise NotSent("The server behind this tool cannot be reached now.", code="upstream_unavailable")
+            case StatusAnswered(status=status, retry_after=retry_after):
+                raise RemoteStatus(status, retry_after=retry_after)
+            case _:
+                raise self._doubt(_WORDS.get(type(fault), "doubtful"))
+
+    def _doubt(self, reason: str) -> UpstreamFailed:
+        _log.warning(
+            "an upstream's answer leaves in doubt what it did", extra={"server": self._server, "reason": reason}
+        )
+        return UpstreamFailed("The server's answer does not tell what became of the request.")
+
+
+def _is_proof(effect: EffectClass, errors: ToolErrors) -> bool:
+    """Whether a tool that says that it failed has done nothing: a read, or one that the deployment says so of."""
+    return not effect.is_write or errors is ToolErrors.REFUSED
+
+
+def _nothing() -> None: ...
+
+
+def _trace() -> JsonObject:
+    """The trace that this attempt is part of, if the program takes part in one."""
+    propagate: Any = sys.modules.get("opentelemetry.propagate")
+    if propagate is None:
+        return {}
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return {"traceparent": carrier["traceparent"]} if "traceparent" in carrier else {}

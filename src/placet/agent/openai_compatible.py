@@ -1,0 +1,205 @@
+"""A model behind any endpoint that speaks OpenAI's Chat Completions, asked through OpenAI's own SDK.
+
+The answer is decoded by placet, strictly, from the bytes that came: the SDK's models take almost anything. The SDK
+repeats a request that found no answer; a request to a model acts on nothing. Foreign error text stays where it is.
+What the SDK and its HTTP client log of these requests, addresses and headers among it, is said to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from placet.bootstrap.extras import how_to_install
+from placet.errors import ConfigurationError, InvalidArguments, ModelError
+from placet.model.json import JsonObject
+from placet.ports.knowledge import ModelMeter
+from placet.rules.decoding import DecodingLimits, decode_object
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_LIMITS = DecodingLimits(max_bytes=MAX_ANSWER_BYTES, max_members=100_000, max_string_characters=1_000_000)
+_PROVIDER: Final = "openai_compatible"
+_OUTCOMES: Final = {"model_refused": "refused", "model_late": "timeout"}
+_REFUSED = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
+_LOGGERS = (
+    "openai._base_client",
+    "httpx",
+    "httpx2",
+    *(
+        f"{core}.{part}"
+        for core in ("httpcore", "httpcore2")
+        for part in ("connection", "http11", "http2", "proxy", "socks")
+    ),
+)
+_is_asking: ContextVar[bool] = ContextVar("placet.agent.asking", default=False)
+
+
+class _Unsaid(logging.Filter):
+    """What a library says of requests of others is none of our business."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not _is_asking.get()
+
+
+_UNSAID: Final = _Unsaid()
+
+
+class OpenAICompatible:
+    """One model at one endpoint. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = 120.0,
+        max_retries: int = 2,
+        meter: ModelMeter | None = None,
+    ) -> None:
+        """Args:
+            model: the model's name, as the endpoint knows it.
+            base_url: the endpoint, up to and without `/chat/completions`; OpenAI's own if absent.
+            api_key: the credential for it; the variable OPENAI_API_KEY if absent, and for an endpoint that wants none
+                any text.
+            timeout_seconds: how long one request may take; finite, above zero.
+            max_retries: how often the SDK asks again after no answer, 429 or a fault of the server.
+            meter: hears of each answer, or that there was none, and of tokens as the endpoint counted them.
+
+        Raises:
+            ConfigurationError: the extra `agent` is not installed, or there is no credential.
+        """
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_UNSAID)
+        self._model = model
+        self._meter = meter
+        self._client = _client(base_url, api_key, timeout_seconds, max_retries)
+
+    async def answer(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
+        asked: dict[str, Any] = {"model": self._model, "messages": list(messages)}
+        if tools:
+            asked["tools"] = list(tools)
+        outcome = "failed"
+        try:
+            answer = _read(await self._asked(asked))
+            outcome = "answered"
+        except ModelError as fault:
+            outcome = _OUTCOMES.get(fault.code, outcome)
+            raise
+        finally:
+            if self._meter is not None:
+                self._meter.model_called(provider=_PROVIDER, outcome=outcome)
+        self._count(answer)
+        return answer
+
+    def _count(self, answer: JsonObject) -> None:
+        usage = answer.get("usage")
+        if self._meter is None or type(usage) is not dict:
+            return
+        for kind in ("prompt", "completion"):
+            tokens = usage.get(f"{kind}_tokens")
+            if type(tokens) is int:
+                self._meter.model_tokens(provider=_PROVIDER, kind=kind, tokens=tokens)
+
+    async def _asked(self, asked: dict[str, Any]) -> bytes:
+        import openai
+
+        asking, is_late = _is_asking.set(True), False
+        try:
+            async with self._client.chat.completions.with_streaming_response.create(**asked) as response:
+                return await _bounded(response.iter_bytes())
+        except openai.APIStatusError as error:
+            status = error.status_code if type(error.status_code) is int else None
+        except openai.APITimeoutError:
+            status, is_late = None, True
+        except openai.OpenAIError:
+            status = None
+        finally:
+            _is_asking.reset(asking)
+        raise _late() if is_late else _told(status)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _client(base_url: str | None, api_key: str | None, timeout_seconds: float, max_retries: int) -> AsyncOpenAI:
+    try:
+        from openai import AsyncOpenAI, OpenAIError
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+        try:
+            return AsyncOpenAI(base_url=base_url, api_key=api_key, timeout=timeout_seconds, max_retries=max_retries)
+        except OpenAIError:
+            pass
+    if missing:
+        raise ConfigurationError(
+            "A model needs the extra 'agent', which is not installed.",
+            code="extra_missing",
+            hint=how_to_install("agent"),
+        )
+    raise ConfigurationError(
+        "There is no credential for the model's endpoint.",
+        code="model_key_missing",
+        hint="Set OPENAI_API_KEY; an endpoint that wants none takes any text.",
+    )
+
+
+async def _bounded(parts: AsyncIterable[bytes]) -> bytes:
+    """So much of an answer as may be read, and a little more where there is more."""
+    content = bytearray()
+    async for part in parts:
+        content += part
+        if len(content) > MAX_ANSWER_BYTES:
+            break
+    return bytes(content)
+
+
+def _late() -> ModelError:
+    return ModelError("The model's endpoint gave no answer in time.", code="model_late")
+
+
+def _told(status: int | None) -> ModelError:
+    if status in _REFUSED:
+        fault = ModelError(
+            f"The model's endpoint refused the request with status {status}.",
+            code="model_refused",
+            hint="Look at the model's name, the endpoint and the credential; or the conversation has become too long.",
+            status=status,
+        )
+        fault.retryable = False
+        return fault
+    return ModelError(
+        "The model's endpoint gave no answer."
+        if status is None
+        else f"The model's endpoint answered with status {status}.",
+        status=status,
+    )
+
+
+def _read(content: bytes) -> JsonObject:
+    if len(content) <= MAX_ANSWER_BYTES:
+        try:
+            return decode_object(content, limits=_LIMITS)
+        except InvalidArguments:
+            pass
+    raise ModelError(
+        "The model's endpoint answered with what is no sound JSON object.",
+        code="model_answer_malformed",
+        hint="Nothing of it was proposed. Look whether the endpoint speaks Chat Completions.",
+    )

@@ -1,0 +1,238 @@
+"""MCP servers as tools of a gate: from what the deployment declares and accepted to something a gate is opened with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from placet.bootstrap.joined import Around
+from placet.engine.faults import told
+from placet.errors import ConfigurationError, NotSent, UpstreamUnreachable
+from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext
+from placet.model.pins import Definition, Drift, Pins
+from placet.model.upstreams import Manifest, OpenApiWay, StdioWay, StreamableWay, ToolTerms, Upstream
+from placet.rules.contracts import Probe, Tool
+from placet.rules.pins import raised
+from placet.rules.upstream_names import contract_names
+from placet.rules.upstream_probes import refuse_unfit_probe
+from placet.rules.upstream_tools import Served, served, tool_of
+from placet.rules.upstream_ways import way_digest
+from placet.rules.upstreams import asking_tenant
+
+if TYPE_CHECKING:
+    from placet.adapters.transports.mcp.calling import Carrier
+    from placet.adapters.transports.mcp.pool import Pool
+
+_log = logging.getLogger("placet.upstreams")
+_MOST_REMEMBERED: Final = 4_096
+
+
+def mcp_upstream(upstream: Upstream, manifest: Manifest, pins: Pins) -> McpUpstream:
+    """The tools of one MCP server that were accepted and have terms. Nothing is started or connected.
+
+    Raises:
+        ConfigurationError: it is no MCP server.
+        ContractError: what was accepted, and the terms, do not make a contract.
+    """
+    return McpUpstream(upstream, manifest, pins)
+
+
+async def live_definitions(upstream: Upstream, *, tenant: str | None = None) -> tuple[Definition, ...]:
+    """What an MCP server says of its tools now, over a session of its own that is ended again.
+
+    Args:
+        tenant: whose way in is shown; as `rules.upstreams.asking_tenant` says, if absent.
+
+    Raises:
+        UpstreamUnreachable: it cannot be reached or spoken with, or what it says cannot be believed.
+    """
+    from placet.adapters.clock import SystemClock
+    from placet.adapters.transports.mcp.looking import Unseen, look
+
+    reason = ""
+    try:
+        whose = tenant or asking_tenant(upstream)
+        return await look(upstream.name, _way(upstream), whose, bounds=upstream.bounds, clock=SystemClock())
+    except Unseen as unseen:
+        reason = unseen.reason
+    raise UpstreamUnreachable(
+        f"The upstream {upstream.name!r} could not be asked for its tools: {reason.replace('_', ' ')}."
+    )
+
+
+class McpUpstream:
+    """Fulfils `Joined` for one MCP server."""
+
+    def __init__(self, upstream: Upstream, manifest: Manifest, pins: Pins) -> None:
+        from placet.adapters.transports.mcp.calling import Carrier
+
+        self._upstream = upstream
+        self._way = _way(upstream)
+        self._pins = pins.of(upstream.name)
+        self._pool: Pool | None = None
+        self._around: Around | None = None
+        self._seen: dict[tuple[str, str], None] = {}
+        self._drifts: dict[str, Drift] = {}
+        self._quarantining: asyncio.Task[None] | None = None
+        self._carrier = Carrier(upstream.name, pins=self._pins, relayed=upstream.relayed, pool=self._open_pool)
+        self._names = contract_names(upstream.name, self._pins)
+        self._terms = manifest.terms
+        self._tools = tuple(self._tool(each) for each in served(pins, manifest))
+
+    @property
+    def name(self) -> str:
+        return self._upstream.name
+
+    @property
+    def declared(self) -> Upstream:
+        return self._upstream
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools
+
+    async def open(self, around: Around) -> None:
+        from placet.adapters.transports.mcp.links import Terms
+        from placet.adapters.transports.mcp.pool import Pool
+        from placet.adapters.transports.mcp.ways import way_to
+
+        upstream, way = self._upstream, self._way
+        self._around = around
+        terms = Terms(
+            server=upstream.name,
+            pins=self._pins,
+            bounds=upstream.bounds,
+            relayed=upstream.relayed,
+            clock=around.clock,
+            drifted=self._drifted,
+            unbelievable=self._unbelievable,
+        )
+        self._pool = Pool(
+            terms,
+            statefulness=upstream.statefulness,
+            way=lambda tenant: way_to(way, tenant, bounds=upstream.bounds, clock=around.clock),
+            meter=around.meter,
+        )
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+        if self._quarantining is not None:
+            await asyncio.wait((self._quarantining,), timeout=self._upstream.bounds.connect_seconds)
+
+    def open_pool(self) -> Pool:
+        """The sessions, while the gate is open; for what is relayed besides tools.
+
+        Raises:
+            NotSent: it is not open.
+        """
+        return self._open_pool()
+
+    # ------------------------------------------------------------ within
+
+    def _open_pool(self) -> Pool:
+        if self._pool is None:
+            raise NotSent("The gate is not open.", code="upstream_unavailable")
+        return self._pool
+
+    def _tool(self, each: Served) -> Tool:
+        terms = self._within_tenants(each.terms)
+        handler = _handler(self._carrier, each.pin.definition, terms)
+        return tool_of(
+            each.pin, terms, name=each.name, handler=handler, probe=self._probe(terms), way=way_digest(self._way)
+        )
+
+    def _probe(self, terms: ToolTerms) -> Probe | None:
+        """None also where what looks is not accepted: a probe that nobody may ask would only look like one.
+
+        Raises:
+            ContractError: what looks may change something, or is not asked as it wants to be.
+        """
+        looks = terms.probe
+        pin = None if looks is None else self._pins.get(looks.tool)
+        if looks is None or pin is None:
+            return None
+        refuse_unfit_probe(terms.tool, looks, pin.definition, self._terms.get(looks.tool))
+        name = self._names.get(looks.tool, "")
+
+        async def probe(context: ProbeContext) -> ProbeAnswer:
+            around = self._around
+            if around is None or await around.is_quarantined(name, pin.digest):
+                return CannotTell()
+            return await self._carrier.probe(looks, context)
+
+        return probe
+
+    def _within_tenants(self, terms: ToolTerms) -> ToolTerms:
+        """A tool is for no tenant that its server is not for."""
+        mine, its = self._upstream.tenants, terms.allowed_tenants
+        if mine is None:
+            return terms
+        return replace(terms, allowed_tenants=mine if its is None else mine & its)
+
+    def _drifted(self, drift: Drift) -> None:
+        """Have it refused everywhere; in this process it is refused already. The store is asked at every look, since a
+        person may have accepted the tool again in between; whoever floods us with changes has it asked once at a time.
+        """
+        if self._around is None:
+            return
+        self._drifts[drift.tool] = drift
+        if self._quarantining is None:
+            self._quarantining = asyncio.create_task(self._quarantine_all(self._around))
+
+    async def _quarantine_all(self, around: Around) -> None:
+        try:
+            while self._drifts:
+                _, drift = self._drifts.popitem()
+                await self._quarantine(around, drift)
+        finally:
+            self._quarantining = None
+
+    async def _quarantine(self, around: Around, drift: Drift) -> None:
+        is_begun = False
+        try:
+            is_begun = await around.quarantine(drift)
+        except Exception as fault:  # the next look tries again
+            _log.error("a tool could not be quarantined", extra={"server": drift.server, **told(fault)})
+        if is_begun or (drift.tool, drift.seen) not in self._seen:
+            self._alarm(around, drift)
+
+    def _alarm(self, around: Around, drift: Drift) -> None:
+        """Once for each other description, and for each quarantine that was begun here."""
+        self._seen[(drift.tool, drift.seen)] = None
+        if len(self._seen) > _MOST_REMEMBERED:
+            self._seen.pop(next(iter(self._seen)))
+        around.meter.drifted(server=drift.server)
+        _log.error(
+            "an upstream describes a tool otherwise than it was accepted",
+            extra={"server": drift.server, "tool": drift.name, "code": "schema_drift"},
+        )
+
+    def _unbelievable(self, reason: str) -> None:
+        if self._around is not None:
+            self._around.meter.unbelievable(server=self._upstream.name)
+        _log.error(
+            "what an upstream says of its tools cannot be believed, so nothing goes to it",
+            extra={"server": self._upstream.name, "code": reason},
+        )
+
+
+def _handler(carrier: Carrier, definition: Definition, terms: ToolTerms) -> Callable[..., Any]:
+    effect, _ = raised(terms.effect, terms.risk, definition.annotations)
+
+    async def carry(arguments: dict[str, Any], context: CallContext) -> object:
+        return await carrier.call(definition.tool, arguments, context, effect=effect, errors=terms.errors)
+
+    return carry
+
+
+def _way(upstream: Upstream) -> StdioWay | StreamableWay:
+    match upstream.way:
+        case StdioWay() | StreamableWay() as way:
+            return way
+        case OpenApiWay():
+            raise ConfigurationError(f"The upstream {upstream.name!r} is no MCP server.")

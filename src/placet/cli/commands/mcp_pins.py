@@ -1,0 +1,350 @@
+"""`placet mcp list | diff | accept | quarantine`: what servers say of their tools, and what of it was accepted.
+
+A server's words reach nobody before a person has read and accepted them. What is accepted is exactly what was shown:
+at a terminal the difference is asked about, elsewhere the digest of each definition has to be named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.answering import ask_yes
+from placet.cli.failing import UsageProblem, scope_hint
+from placet.cli.pinning import Look, looked_at, looks, pin_text, state_text, upstream_named
+from placet.cli.project import finish, is_text, open_project, person
+from placet.cli.screen import Column, Screen, instant_data, shown
+from placet.cli.session import Session
+from placet.cli.table import Exit
+from placet.engine.pinning import ACCEPT_SCOPE, MAX_REASON_CHARACTERS
+from placet.errors import DecisionRefused
+from placet.model.pins import Definition, Pin, PinState
+from placet.model.upstreams import OpenApiWay, Upstream
+from placet.rules.pin_differences import Difference, differences
+from placet.rules.pins import definition_digest
+from placet.rules.standings import ToolStanding
+
+_Offline = Annotated[bool, typer.Option("--offline", help="Ask no server; say what was accepted.")]
+_Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="TENANT",
+        help="Ask the server with this tenant's way in; the first one's that has its own if there is no other.",
+    ),
+]
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIFFERS = (PinState.NEW, PinState.CHANGED, PinState.GONE)
+
+
+# ---------------------------------------------------------------- looking
+
+
+def list_tools(
+    session: Session,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One upstream; all of them if absent.")] = None,
+    offline: _Offline = False,
+    tenant: _Tenant = None,
+) -> Exit:
+    """Say how each tool of each upstream stands: accepted, new, changed, gone, quarantined.
+
+    accepted: served. new: hidden until it is accepted. changed: refused until it is accepted. gone: its server has it
+    no more. quarantined: refused, by hand or since it was seen changed. no manifest entry: hidden for want of terms.
+    """
+    settings = session.settings
+    chosen = settings.upstreams if name is None else (upstream_named(settings, name),)
+    found = finish(looked_at(settings, chosen, ask=not offline, tenant=tenant))
+    session.screen.listing(
+        "upstream_tools",
+        [standing for look in found for standing in look.standings],
+        as_data=_data,
+        columns=[
+            Column(title="server", cell=lambda s: s.server),
+            Column(title="tool", cell=lambda s: s.tool),
+            Column(title="state", cell=state_text),
+            Column(title="risk", cell=lambda s: "-" if s.risk is None else s.risk.value),
+            Column(title="effect", cell=lambda s: "-" if s.effect is None else s.effect.value),
+            Column(title="pin", cell=lambda s: pin_text(s.pin)),
+            Column(title="accepted by", cell=lambda s: "-" if s.pin is None else s.pin.accepted_by),
+            Column(title="at", cell=lambda s: session.screen.instant(_accepted_at(s)) or "-"),
+        ],
+        item_schema="upstream_tool/1",
+        nothing="No upstream has a tool." if chosen else "No upstream is declared: placet mcp add NAME -- COMMAND",
+    )
+    _warn(session.screen, found)
+    return Exit.OK
+
+
+def diff(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The upstream.")],
+    tools: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOOL]...", help="By the server's own names; all that differ.")
+    ] = None,
+    tenant: _Tenant = None,
+) -> Exit:
+    """Show how what a server says of its tools differs from what was accepted.
+
+    Ends with 0 if nothing differs, and with 1 if something does.
+    """
+    (look,) = finish(looked_at(session.settings, (upstream_named(session.settings, name),), ask=True, tenant=tenant))
+    chosen = [each for each in _chosen(look, tools) if each.state in _DIFFERS]
+    _warn(session.screen, (look,))
+    if session.screen.is_text:
+        for standing in chosen:
+            _show(session.screen, standing)
+        if not chosen:
+            session.screen.talk("Nothing differs from what was accepted.")
+    else:
+        body = [_data(each) | {"differences": [_as_data(d) for d in _differences(each)]} for each in chosen]
+        session.screen.document("upstream_differences/1", {"upstream": name, "tools": body})
+    return Exit.FAILED if chosen else Exit.OK
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def accept(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The upstream.")],
+    tools: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOOL]...", help="By the server's own names; all that are new or changed if absent."),
+    ] = None,
+    digest: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--digest",
+            metavar="DIGEST",
+            help="All 64 hex digits that `placet mcp diff` printed; repeated, one for each tool.",
+        ),
+    ] = None,
+    tenant: _Tenant = None,
+) -> Exit:
+    """Accept what a server says of its tools now, after showing how it differs.
+
+    It needs the scope upstreams.accept. What is accepted is served by a process that is started after that. A tool that
+    was quarantined, and whose server describes it as it was accepted, has to be named.
+    """
+    digests = digest or []
+    if not all(map(_DIGEST.fullmatch, digests)):
+        raise UsageProblem("--digest is all 64 hex digits, as placet mcp diff prints them")
+    by, upstream = person(session.settings), _of_a_server(upstream_named(session.settings, name))
+    chosen = finish(_acceptable(session, upstream, tools, tenant))
+    if not chosen:
+        session.screen.talk("Nothing differs from what was accepted.")
+        return Exit.OK
+    _consent(session, chosen, digests)
+    try:
+        pins = finish(_accepted(session, chosen, by))
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(ACCEPT_SCOPE)
+        raise
+    _report(session.screen, pins)
+    return Exit.OK
+
+
+def quarantine(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The upstream.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="By the server's own name.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="For the record; kept encrypted.")] = "",
+) -> Exit:
+    """Refuse a tool of a server, everywhere, until it is accepted anew.
+
+    In every process, and for every tenant. It needs the scope upstreams.accept.
+    """
+    if not is_text(reason) or len(reason) > MAX_REASON_CHARACTERS:
+        raise UsageProblem(f"--reason is text of at most {MAX_REASON_CHARACTERS} characters")
+    by, upstream = person(session.settings), _of_a_server(upstream_named(session.settings, name))
+
+    async def begun() -> bool:
+        async with open_project(session.settings, ()) as gate:
+            return await gate.pins.quarantine(upstream.name, tool, by=by, reason=reason)
+
+    try:
+        is_new = finish(begun())
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(ACCEPT_SCOPE)
+        raise
+    if session.screen.is_text:
+        session.screen.line(f"quarantined  {shown(name)} {shown(tool)}")
+    else:
+        session.screen.document("upstream_quarantine/1", {"upstream": name, "tool": tool, "was_already": not is_new})
+    if not is_new:
+        session.screen.talk("It was quarantined before.")
+    session.screen.talk(f"To end it: placet mcp accept {shown(name)} {shown(tool)}")
+    return Exit.OK
+
+
+# ---------------------------------------------------------------- within
+
+
+def _of_a_server(upstream: Upstream) -> Upstream:
+    if isinstance(upstream.way, OpenApiWay):
+        raise UsageProblem(
+            f"{upstream.name!r} is described by a document of this project, which is reviewed with it.",
+            hint="There is nothing to accept. To hide an operation, take it out of the manifest; to halt it at once: "
+            "placet stop tool:NAME",
+        )
+    return upstream
+
+
+def _chosen(look: Look, tools: Sequence[str] | None) -> list[ToolStanding]:
+    if not tools:
+        return list(look.standings)
+    known = {each.tool: each for each in look.standings}
+    unknown = [tool for tool in tools if tool not in known]
+    if unknown:
+        raise UsageProblem(
+            f"{look.upstream.name!r} has no tool '{shown(unknown[0])}'", hint=f"placet mcp list {look.upstream.name}"
+        )
+    return [known[tool] for tool in dict.fromkeys(tools)]
+
+
+async def _acceptable(
+    session: Session, upstream: Upstream, tools: Sequence[str] | None, tenant: str | None
+) -> list[ToolStanding]:
+    """What may be accepted of what was named, or of all that is new or changed.
+
+    Raises:
+        UsageProblem: the server could not be asked, or a named tool cannot be accepted.
+    """
+    async with open_project(session.settings, ()) as gate:
+        (look,) = await looks(gate, (upstream,), ask=True, tenant=tenant)
+    if not any(each.seen is not None for each in look.standings):
+        raise UsageProblem(f"Nothing can be accepted: {'; '.join(look.problems) or 'the server describes no tool'}")
+    _warn(session.screen, (look,))
+    chosen = _chosen(look, tools)
+    if not tools:
+        return [each for each in chosen if each.may_be_accepted]
+    for each in chosen:
+        if each.seen is None:
+            raise UsageProblem(f"Its server describes no tool '{shown(each.tool)}' now, so it cannot be accepted.")
+        if each.problem is not None:
+            raise UsageProblem(f"'{shown(each.tool)}' cannot be accepted: {each.problem}")
+    return chosen
+
+
+def _consent(session: Session, chosen: Sequence[ToolStanding], digests: Sequence[str]) -> None:
+    """Have a person agree. A digest counts whole: a server makes two definitions that begin alike in a minute.
+
+    Raises:
+        UsageProblem: nobody can be asked, and not every definition's digest was named; nothing was accepted.
+        Declined: the answer was no.
+    """
+    if digests:
+        unnamed = [each for each in chosen if _digest(each) not in digests]
+        if unnamed:
+            raise UsageProblem(
+                f"What is described now of '{shown(unnamed[0].tool)}' has another digest; nothing was accepted.",
+                hint=f"Look first: placet mcp diff {unnamed[0].server} '{shown(unnamed[0].tool)}'",
+            )
+        return
+    if not session.screen.can_ask:
+        raise UsageProblem(
+            "Nobody can be asked here, so nothing was accepted.",
+            hint=f"placet mcp diff {chosen[0].server} prints digests; name each with --digest.",
+        )
+    for standing in chosen:
+        _show(session.screen, standing)
+    ask_yes(
+        session.screen,
+        f"Accept {'this' if len(chosen) == 1 else f'these {len(chosen)}'}, for every tenant?",
+        hint=f"placet mcp diff {chosen[0].server}",
+        otherwise="Nothing was accepted",
+    )
+
+
+async def _accepted(session: Session, chosen: Sequence[ToolStanding], by: Any) -> tuple[Pin, ...]:
+    """The very definitions that were shown; the server is not asked again."""
+    definitions = [each.seen for each in chosen if each.seen is not None]
+    async with open_project(session.settings, ()) as gate:
+        return await gate.pins.accept(definitions, by=by)
+
+
+def _report(screen: Screen, pins: Sequence[Pin]) -> None:
+    if screen.is_text:
+        for pin in pins:
+            screen.line(f"accepted  {shown(pin.definition.server)} {shown(pin.definition.tool)}  {pin.digest[:12]}")
+    else:
+        screen.document(
+            "upstream_acceptance/1",
+            {
+                "accepted": [
+                    {"upstream": pin.definition.server, "tool": pin.definition.tool, "digest": pin.digest}
+                    for pin in pins
+                ]
+            },
+        )
+    screen.talk("It is served once its process is started anew; until then what was accepted before is refused.")
+
+
+# ---------------------------------------------------------------- words
+
+
+def _warn(screen: Screen, found: Sequence[Look]) -> None:
+    for look in found:
+        for problem in look.problems:
+            screen.warn(f"placet: {look.upstream.name}: {shown(problem)}")
+        for standing in look.standings:
+            if standing.problem is not None:
+                screen.warn(f"placet: {look.upstream.name}: '{shown(standing.tool)}': {shown(standing.problem)}")
+            if standing.fault is not None:
+                fault = standing.fault.value.replace("_", " ")
+                screen.warn(f"placet: {look.upstream.name}: '{shown(standing.tool)}': its pin is not believed: {fault}")
+
+
+def _show(screen: Screen, standing: ToolStanding) -> None:
+    digest = "" if standing.seen is None else f"  {_digest(standing)}"
+    screen.line(f"{shown(standing.server)} {shown(standing.tool)}  {state_text(standing)}{digest}")
+    if standing.risk is not None and standing.effect is not None:
+        screen.line(f"  terms: {standing.effect.value}, risk {standing.risk.value}")
+    for each in _differences(standing):
+        screen.line(f"  {each.place}")
+        for line in each.removed:
+            screen.line(f"    - {line}")
+        for line in each.added:
+            screen.line(f"    + {line}")
+
+
+def _differences(standing: ToolStanding) -> tuple[Difference, ...]:
+    before: Definition | None = None if standing.pin is None else standing.pin.definition
+    return differences(before, standing.seen)
+
+
+def _digest(standing: ToolStanding) -> str:
+    return "" if standing.seen is None else definition_digest(standing.seen)
+
+
+def _accepted_at(standing: ToolStanding) -> Any:
+    """A document's operations were accepted with it, whenever that was."""
+    return None if standing.pin is None or not standing.pin.mac else standing.pin.accepted_at
+
+
+def _as_data(each: Difference) -> dict[str, Any]:
+    return {"place": each.place, "removed": list(each.removed), "added": list(each.added)}
+
+
+def _data(standing: ToolStanding) -> dict[str, Any]:
+    pin = standing.pin
+    return {
+        "server": standing.server,
+        "tool": standing.tool,
+        "name": standing.name,
+        "state": standing.state.value,
+        "effect": None if standing.effect is None else standing.effect.value,
+        "risk": None if standing.risk is None else standing.risk.value,
+        "permission": standing.permission,
+        "pin": None if pin is None else pin.digest,
+        "described": _digest(standing) or None,
+        "accepted_by": None if pin is None else pin.accepted_by,
+        "accepted_at": instant_data(_accepted_at(standing)),
+        "problem": standing.problem,
+        "fault": None if standing.fault is None else standing.fault.value,
+    }

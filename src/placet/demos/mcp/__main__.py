@@ -1,0 +1,7 @@
+"""`python -m placet.demos.mcp` is `placet demo mcp`."""
+
+import sys
+
+from placet.demos.mcp.program import main
+
+sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m placet.demos.support` is `placet demo support`."""
+
+import sys
+
+from placet.demos.support.program import main
+
+sys.exit(main())

@@ -1,0 +1,118 @@
+"""Where a run of a workflow rests, written and read: JSON with a schema number, sealed, bound to its run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from placet.engine.results import row_binding
+from placet.errors import KeyMaterialError, MisuseError
+from placet.model.identifiers import ApprovalId, OperationKey
+from placet.model.json import JsonValue
+from placet.model.principal import Principal, Role, Standing
+from placet.model.run import RunCheckpoint
+from placet.ports.keys import Keys
+
+SCHEMA: Final = 1
+"""Of what is sealed. A later one reads this one too; one that is not known is left alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """What goes on after a rest.
+
+    Attributes:
+        shape: of the definition that laid it down.
+        visits: how often each state was entered; `state` is the one to be done, or that waits.
+        then: where a `Wait` leads once its question is answered.
+        origin: digest of what it was begun with.
+        waits: the questions it waits for.
+        tries: looks in vain in a row, for the next pause.
+    """
+
+    workflow: str
+    version: str
+    shape: str
+    state: str
+    visits: dict[str, int]
+    inputs: JsonValue
+    principal: Principal
+    origin: str
+    then: tuple[str, JsonValue] | None = None
+    waits: tuple[ApprovalId, ...] = ()
+    tries: int = 0
+    code: str | None = None
+
+    @property
+    def visit(self) -> int:
+        return self.visits.get(self.state, 1)
+
+    @property
+    def entries(self) -> int:
+        return sum(self.visits.values())
+
+
+def seal(resting: Resting, keys: Keys, *, tenant: str, run_id: str) -> bytes:
+    body = {
+        "schema": SCHEMA,
+        "workflow": resting.workflow,
+        "version": resting.version,
+        "shape": resting.shape,
+        "state": resting.state,
+        "visits": resting.visits,
+        "inputs": resting.inputs,
+        "principal": _of_principal(resting.principal),
+        "origin": resting.origin,
+        "then": None if resting.then is None else list(resting.then),
+        "waits": list(resting.waits),
+        "tries": resting.tries,
+        "code": resting.code,
+    }
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return keys.seal(text.encode("utf-8", "surrogatepass"), bound_to=_binding(tenant, run_id))
+
+
+def unseal(row: RunCheckpoint, keys: Keys) -> Resting | None:
+    """None for what cannot be read: altered, another row's, of a schema that is not known, or without its key."""
+    try:
+        text = keys.unseal(row.sealed, bound_to=_binding(row.tenant, row.run_id))
+        body: dict[str, Any] = json.loads(text.decode("utf-8", "surrogatepass"))
+        if body.pop("schema") != SCHEMA:
+            return None
+        then = body.pop("then")
+        principal = _principal_of(body.pop("principal"))
+        waits = tuple(ApprovalId(each) for each in body.pop("waits"))
+        return Resting(principal=principal, then=None if then is None else (then[0], then[1]), waits=waits, **body)
+    except (KeyMaterialError, MisuseError, ValueError, TypeError, KeyError, IndexError):
+        return None
+
+
+def _binding(tenant: str, run_id: str) -> bytes:
+    return row_binding(tenant, OperationKey(run_id), "checkpoint")
+
+
+def _of_principal(principal: Principal) -> dict[str, Any]:
+    giver = principal.on_behalf_of
+    return {
+        "subject": principal.subject,
+        "tenant": principal.tenant,
+        "roles": sorted(role.value for role in principal.roles),
+        "scopes": sorted(principal.scopes),
+        "environment": principal.environment,
+        "standing": principal.standing.value,
+        "on_behalf_of": None if giver is None else _of_principal(giver),
+    }
+
+
+def _principal_of(body: dict[str, Any]) -> Principal:
+    giver = body["on_behalf_of"]
+    return Principal(
+        subject=body["subject"],
+        tenant=body["tenant"],
+        roles=frozenset(Role(role) for role in body["roles"]),
+        scopes=frozenset(body["scopes"]),
+        environment=body["environment"],
+        standing=Standing(body["standing"]),
+        on_behalf_of=None if giver is None else _principal_of(giver),
+    )

@@ -1,0 +1,272 @@
+"""Runs begun with limits, paused, resumed and cancelled. What was counted in a run stays counted through all of it.
+
+    (begun, or opened by its first proposal) open <--pause, resume--> paused
+                                              |                          |
+                                              +------- cancelled <-------+       for good
+                                              +------- done | failed             by its workflow
+
+Every claim compares its run's status and limits in its own transaction, so when a verb here returns, nothing of the
+run is dispatched that this does not allow. What was claimed before goes on; the report counts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from placet.engine.chronicle import Chronicle
+from placet.engine.deciding import Decider
+from placet.engine.driven import Driven
+from placet.engine.run_views import RunDetails, RunLooks, reason_binding
+from placet.engine.settings import GateSettings
+from placet.errors import DecisionRefused, MisuseError, NotFound, RunConflict
+from placet.model.approval import Approval, ApprovalState
+from placet.model.audit import AuditEvent, EventKind
+from placet.model.effect import Effect, EffectState
+from placet.model.exact import MOST_LISTED
+from placet.model.identifiers import PolicyVersion, RunId
+from placet.model.principal import Principal, is_identity, is_principal
+from placet.model.run import Run, RunChange, RunCheckpoint, RunLimits, RunNote, RunStatus
+from placet.ports.clock import Clock, IdSource
+from placet.ports.keys import Keys
+from placet.ports.store import Store
+from placet.ports.waiting import paying
+from placet.rules.decoding import LONE_SURROGATE
+from placet.rules.run_leave import refusal_of_change
+from placet.rules.stopping import STOP_SCOPE
+
+MAX_REASON_CHARACTERS: Final = 500
+_UNKNOWN_POLICY: Final = PolicyVersion("unavailable")
+_SOON: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Stands where the store writes its own now."""
+_KINDS: Final = {
+    RunStatus.OPEN: EventKind.RUN_RESUMED,
+    RunStatus.PAUSED: EventKind.RUN_PAUSED,
+    RunStatus.CANCELLED: EventKind.RUN_CANCELLED,
+}
+_FOLLOWS: Final = {
+    RunStatus.OPEN: frozenset({RunStatus.PAUSED}),
+    RunStatus.PAUSED: frozenset({RunStatus.OPEN}),
+    RunStatus.CANCELLED: frozenset({RunStatus.OPEN, RunStatus.PAUSED}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningCall:
+    """An effect of the run that was claimed before and has not ended. It may still act."""
+
+    call_id: str
+    tool: str
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What a change of a run came to.
+
+    Attributes:
+        status: as it is afterwards.
+        is_news: false where it had that status before.
+        withdrawn: questions and unspent approvals that were taken back.
+        running: what was claimed before and had not ended.
+    """
+
+    run_id: str
+    status: RunStatus
+    is_news: bool
+    withdrawn: int
+    running: tuple[RunningCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What whoever drives runs needs of the gate."""
+
+    store: Store
+    keys: Keys
+    chronicle: Chronicle
+    settings: GateSettings
+    clock: Clock
+    ids: IdSource
+    driven: Driven
+
+
+class Runs(RunLooks):
+    """The runs of one store: looked at, begun, and changed on purpose.
+
+    Attributes:
+        around: for those who drive them.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        decider: Decider,
+        chronicle: Chronicle,
+        settings: GateSettings,
+        clock: Clock,
+        ids: IdSource,
+        driven: Driven,
+    ) -> None:
+        super().__init__(store=store, keys=keys, decider=decider, settings=settings)
+        self._chronicle = chronicle
+        self.around = Around(
+            store=store, keys=keys, chronicle=chronicle, settings=settings, clock=clock, ids=ids, driven=driven
+        )
+
+    @paying
+    async def begin(self, run: str, *, by: Principal, limits: RunLimits) -> RunDetails:
+        """Begin a run with what it may spend. Beginning the same run again begins nothing, and answers the same.
+
+        Raises:
+            RunConflict: one of this name is there, with other limits, or opened by a proposal, or somebody else's.
+            MisuseError: an argument is not of its kind.
+        """
+        await self.begin_resting(run, by=by, limits=limits, start=None)
+        return await self.show(run, by=by)
+
+    async def begin_resting(
+        self, run: str, *, by: Principal, limits: RunLimits, start: RunCheckpoint | None
+    ) -> tuple[Run, bool]:
+        """As `begin`, with where its workflow starts; the run, and whether it was begun now."""
+        if not is_principal(by) or not is_identity(run) or type(limits) is not RunLimits:
+            raise MisuseError("A run is begun by a Principal, under a name of 1 to 128 characters, with RunLimits.")
+        row = Run(
+            tenant=by.tenant,
+            run_id=RunId(run),
+            subject=by.identity,
+            policy_version=self._decider.policy_version or _UNKNOWN_POLICY,
+            max_steps=limits.max_steps or self._settings.max_steps,
+            steps=0,
+            opened_at=_SOON,
+            limits=limits,
+            terms=1,
+        )
+        facts = self._chronicle.of_principal(by) | {"run_id": run, "policy_version": row.policy_version}
+        workflow = () if start is None else (f"workflow:{start.workflow}", f"version:{start.version}")
+        event = self._chronicle.event(EventKind.RUN_BEGUN, facts, reasons=workflow, model_suggested=False)
+        found, is_new = await self._store.begin_run(row, start, events=(event,))
+        is_same = found.subject == row.subject and (start is not None or found.limits == row.limits)
+        if not is_new and not is_same:  # what a workflow was begun with, its checkpoint keeps
+            raise RunConflict("A run of this name is there, and was not begun so.")
+        return found, is_new
+
+    @paying
+    async def pause(self, run: str, *, by: Principal, reason: str = "") -> RunReport:
+        """Let nothing more of it be dispatched until it is resumed. Questions stay, and may be answered.
+
+        Raises:
+            NotFound: there is no such run for this principal.
+            DecisionRefused: it is not this principal's to pause; on record.
+            MisuseError: an argument is not of its kind.
+        """
+        return await self._change(run, by, RunStatus.PAUSED, reason, None)
+
+    @paying
+    async def resume(self, run: str, *, by: Principal, reason: str = "", limits: RunLimits | None = None) -> RunReport:
+        """Let a paused run go on where it was. It goes on counting; `limits`, if given, are what it has from here on,
+        with the tools that it had where they name none.
+
+        Raises: as `pause`.
+        """
+        return await self._change(run, by, RunStatus.OPEN, reason, limits)
+
+    @paying
+    async def cancel(self, run: str, *, by: Principal, reason: str = "") -> RunReport:
+        """End it for good. Its questions are withdrawn and its unspent approvals revoked; cancelling again goes on with
+        whatever of that was not done yet.
+
+        Raises: as `pause`.
+        """
+        return await self._change(run, by, RunStatus.CANCELLED, reason, None)
+
+    # ------------------------------------------------------------ within
+
+    async def _change(
+        self, name: str, by: Principal, status: RunStatus, reason: str, limits: RunLimits | None
+    ) -> RunReport:
+        _require_change(by, reason, limits)
+        run = await self._visible(name, by)
+        if limits is not None and limits.allowed_tools is None and run.limits is not None:
+            limits = replace(limits, allowed_tools=run.limits.allowed_tools)
+        if (code := refusal_of_change(by, run, status)) is not None:
+            raise await self._refusal(run, by, status, code)
+        sealed = self._keys.seal(reason.encode(), bound_to=reason_binding(run)) if reason else None
+        change = RunChange(
+            tenant=run.tenant,
+            run_id=run.run_id,
+            status=status,
+            follows=_FOLLOWS[status],
+            note=RunNote(changed_by=by.subject, sealed_reason=sealed),
+            limits=limits,
+        )
+        answer = await self._store.change_run(change, events=(self._event(_KINDS[status], run, by),))
+        if answer is None:
+            raise NotFound("There is no such run in your tenant.")
+        changed, is_news = answer
+        withdrawn = await self._withdraw(changed) if changed.status is RunStatus.CANCELLED else 0
+        return RunReport(
+            run_id=run.run_id,
+            status=changed.status,
+            is_news=is_news,
+            withdrawn=withdrawn,
+            running=await self._running(changed),
+        )
+
+    async def _withdraw(self, run: Run) -> int:
+        """Nothing more can be asked or claimed in it by now, so whoever begins this again finds what is left."""
+        count = 0
+        for approval in await self._store.approvals_of_run(run.tenant, run.run_id, limit=MOST_LISTED):
+            ends = _ENDS.get(approval.state)
+            if ends is not None:
+                event = self._withdrawal(approval)
+                count += (await self._store.retire(approval, ends, events=(event,))).state is ends
+        return count
+
+    def _withdrawal(self, approval: Approval) -> AuditEvent:
+        facts = self._chronicle.of_question(approval.question)
+        return self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="run_cancelled")
+
+    async def _running(self, run: Run) -> tuple[RunningCall, ...]:
+        found = await self._store.effects_of_run(run.tenant, run.run_id, limit=MOST_LISTED)
+        now = await self._store.now()
+        return tuple(
+            RunningCall(
+                call_id=each.call_id, tool=each.tool, age_seconds=max(0.0, (now - each.updated_at).total_seconds())
+            )
+            for each in found
+            if isinstance(each, Effect) and each.state is EffectState.DISPATCHED
+        )
+
+    async def _refusal(self, run: Run, by: Principal, status: RunStatus, code: str) -> DecisionRefused:
+        event = self._event(EventKind.RUN_CHANGE_REFUSED, run, by, detail=code, reasons=(status.value,))
+        await self._store.record((event,))
+        hint = "" if code == "not_a_person" else f"Somebody with the scope {STOP_SCOPE} has to do it."
+        return DecisionRefused(_REFUSALS[code], code=code, hint=hint)
+
+    def _event(self, kind: EventKind, run: Run, by: Principal, **more: object) -> AuditEvent:
+        facts = self._chronicle.of_principal(by) | {"run_id": run.run_id}
+        return self._chronicle.event(kind, facts, decided_by=by.subject, model_suggested=False, **more)
+
+
+def _require_change(by: object, reason: object, limits: object) -> None:
+    if not is_principal(by):
+        raise MisuseError("by= is the signed-in Principal.")
+    is_text = type(reason) is str and LONE_SURROGATE.search(reason) is None and "\x00" not in reason
+    if not is_text or len(reason) > MAX_REASON_CHARACTERS:  # type: ignore[arg-type]  # a text by now
+        raise MisuseError(f"reason= is text of at most {MAX_REASON_CHARACTERS} characters.")
+    if limits is not None and type(limits) is not RunLimits:
+        raise MisuseError("limits= is a RunLimits.")
+
+
+_ENDS: Final = {
+    ApprovalState.PENDING: ApprovalState.WITHDRAWN,
+    ApprovalState.APPROVED: ApprovalState.REVOKED,
+}
+_REFUSALS: Final = {
+    "not_a_person": "Only a person's own sign-in pauses and resumes a run, or cancels another's.",
+    "scope_missing": f"Changing somebody else's run needs the scope {STOP_SCOPE}.",
+}

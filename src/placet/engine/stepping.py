@@ -1,0 +1,161 @@
+"""One step of a workflow, from its input to its word. Its calls go through the gate, and nothing else does anything.
+
+A step is left where a call has to be waited for: by an exception that is nobody's to catch. Whether it was left is not
+told by that exception but kept beside it, so a step that swallows it is left all the same, and calls nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from placet.engine.faults import told
+from placet.engine.gate import Gate
+from placet.errors import MisuseError
+from placet.model.identifiers import ApprovalId
+from placet.model.json import JsonObject
+from placet.model.outcome import AwaitingApproval, Outcome, Refused
+from placet.model.principal import Principal
+from placet.model.workflow import Failure, Settled, State, is_call_name
+from placet.ports.waiting import whatever_happens
+from placet.rules import workflows as rules
+
+DEADLINE_PASSED = "run_deadline_passed"
+_log = logging.getLogger("placet.workflow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The step came to its end, and this is its word."""
+
+    move: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A call has to be waited for."""
+
+    code: str
+    approvals: tuple[ApprovalId, ...]
+    after_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broke:
+    """It raised, or asked for what its state does not have."""
+
+    code: str
+
+
+class _Leave(BaseException):
+    """Leaves a step; no `except Exception` of a step's own, nor a retrying wrapper, takes it for a fault."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What the step is given: `model.workflow.StepContext`."""
+
+    gate: Gate
+    principal: Principal
+    run_id: str
+    at: State[Any]
+    visit: int
+    position: int = 0
+    left: Left | Broke | None = None
+
+    @property
+    def tenant(self) -> str:
+        return self.principal.tenant
+
+    @property
+    def state(self) -> str:
+        return self.at.name
+
+    async def call(self, tool: str, arguments: JsonObject, *, name: str | None = None) -> Settled:
+        outcome = await self._submitted(tool, arguments, name)
+        if rules.waits_for(outcome):
+            self._leave(_waiting(outcome))
+        return outcome  # type: ignore[return-value]  # what waits has left
+
+    async def propose(self, tool: str, arguments: JsonObject, *, name: str | None = None) -> Outcome:
+        outcome = await self._submitted(tool, arguments, name)
+        if rules.waits_for(outcome) and not isinstance(outcome, AwaitingApproval):
+            self._leave(_waiting(outcome))
+        return outcome
+
+    async def _submitted(self, tool: str, arguments: JsonObject, name: str | None) -> Outcome:
+        if self.left is not None:
+            raise _Leave
+        if tool not in self.at.tools:
+            self._leave(Broke(code="tool_outside"))
+        if name is not None and not is_call_name(name):
+            raise MisuseError("name= of a call is `[a-z][a-z0-9_-]*`, at most 32 characters.")
+        self.position += 1
+        call_id = name or rules.call_id_of(self.at.name, self.visit, self.position)
+        outcome = await self._asked(tool, arguments, call_id)
+        if self.left is not None:  # another call of this step was left meanwhile
+            raise _Leave
+        if isinstance(outcome, Refused) and outcome.code == DEADLINE_PASSED and self.at.inputs is not Failure:
+            self._leave(Broke(code="deadline_passed"))
+        return outcome
+
+    async def _asked(self, tool: str, arguments: JsonObject, call_id: str) -> Outcome:
+        """A gate that is closed answers nobody, and is no fault of the step: whoever opens the next one goes on."""
+        try:
+            return await self.gate.submit(
+                {"call_id": call_id, "tool": tool, "arguments": arguments},
+                principal=self.principal,
+                run=self.run_id,
+                idempotency_key=self._key(tool, call_id),
+            )
+        except MisuseError:
+            if not self.gate.is_closed:
+                raise
+        self._leave(Left(code="draining", approvals=(), after_seconds=None))
+
+    def _key(self, tool: str, call_id: str) -> str | None:
+        """None for a read: it is not kept in the ledger, where one that was lost would have to be reconciled first."""
+        contract = self.gate.tool_for(tool, self.principal)
+        is_write = contract is not None and contract.effect_class.is_write
+        return rules.call_key(self.run_id, call_id) if is_write else None
+
+    def _leave(self, left: Left | Broke) -> NoReturn:
+        self.left = self.left or left
+        raise _Leave
+
+
+async def step(context: Context, value: object) -> Said | Left | Broke:
+    """Run it from its start. What it raises, whatever that is, is its own, and ends nobody else.
+
+    Raises:
+        asyncio.CancelledError: whoever drives it was cancelled; it may be run again from its start.
+    """
+    stepping = asyncio.ensure_future(_stepped(context, value))  # its cancellations are not the driver's
+    try:
+        await asyncio.wait((stepping,))
+    except asyncio.CancelledError:
+        context.left = context.left or Left(code="draining", approvals=(), after_seconds=None)  # it calls nothing more
+        stepping.cancel()
+        await whatever_happens(stepping)
+        raise
+    word = stepping.result()
+    return word if context.left is None else context.left
+
+
+async def _stepped(context: Context, value: object) -> Said | Broke:
+    try:
+        return Said(move=await context.at.step(value, context))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:
+        if context.left is None:
+            _log.warning("step raised", extra={"state": context.at.name, **told(fault)})
+        return Broke(code="step_raised")
+
+
+def _waiting(outcome: Outcome) -> Left:
+    approvals = (outcome.approval_id,) if isinstance(outcome, AwaitingApproval) else ()
+    after = outcome.retry_after_seconds if isinstance(outcome, Refused) else None
+    return Left(code=outcome.code, approvals=approvals, after_seconds=after)

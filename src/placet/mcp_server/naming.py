@@ -1,0 +1,145 @@
+"""What a client may say about a call in `_meta`, and the names that a call goes by.
+
+    io.placet/run              the conversation or job; of the older revisions' sessions the session, if absent
+    io.placet/call-id          the call's own name; asking twice under it is asking once
+    io.placet/idempotency-key  the operation's name, where the contract has none
+    io.placet/approval         the question that is asked after: waits a while for its answer
+
+MCP has no name for a call that outlives its connection, and a request's JSON-RPC id begins at 1 in every connection. So
+a call that nobody named gets a fresh name; what asks twice is found by what it asks (ADR-0012), within its run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from placet.model.json import JsonObject
+from placet.model.principal import Principal, is_identity
+from placet.ports.clock import Clock, IdSource
+from placet.ports.keys import KeyPurpose, Keys
+from placet.rules.proposals import is_call_id
+
+RUN: Final = "io.placet/run"
+CALL: Final = "io.placet/call-id"
+KEY: Final = "io.placet/idempotency-key"
+APPROVAL: Final = "io.placet/approval"
+OUTCOME: Final = "io.placet/outcome"
+RETRY: Final = "io.placet/retry"
+_KEY_TEXT = re.compile(r"[\x20-\x7e]{1,128}")
+_MOST_REMEMBERED: Final = 4_096
+
+
+class MetaMalformed(Exception):
+    """A member of `_meta` that is ours and says nothing that can be read."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(member)
+        self.member = member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What a call goes by.
+
+    Attributes:
+        key: the caller's own name for the operation; None where it gave none.
+        approval: the question that the caller asks after.
+    """
+
+    run: str
+    call_id: str
+    key: str | None = None
+    approval: str | None = None
+
+    def as_meta(self, approval: str | None = None) -> JsonObject:
+        """What to send along to ask for the very same again."""
+        meta: JsonObject = {RUN: self.run, CALL: self.call_id}
+        if self.key is not None:
+            meta[KEY] = self.key
+        if approval is not None:
+            meta[APPROVAL] = approval
+        return meta
+
+
+def owner_of(principal: Principal) -> str:
+    """Everything that makes it somebody else, as one text."""
+    return json.dumps([principal.tenant, principal.identity])
+
+
+class Namer:
+    """Names the calls of one front door."""
+
+    def __init__(self, *, clock: Clock, ids: IdSource, keys: Keys) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._keys = keys
+        self._waiting: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    def names_of(
+        self, meta: Mapping[str, Any], *, principal: Principal, session: str | None, tool: str, arguments: JsonObject
+    ) -> Names:
+        """What the client says, and for the rest what is derived from who it is and what it asks.
+
+        Args:
+            session: of a client of an older revision.
+
+        Raises:
+            MetaMalformed: a member of ours is not of its form.
+        """
+        run, call_id = _said(meta, RUN, is_identity), _said(meta, CALL, is_call_id)
+        key, approval = _said(meta, KEY, _is_key), _said(meta, APPROVAL, is_identity)
+        if run is None:
+            run = self._derived(principal, tool, arguments, session)
+        if call_id is None:
+            fresh = self._ids.new_id("mcp")
+            call_id = fresh if key is None else f"k-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        return Names(run=run, call_id=call_id, key=key, approval=approval)
+
+    def remember(self, names: Names, *, principal: Principal, tool: str, arguments: JsonObject) -> None:
+        """A person has been asked in this run: whoever asks the same without naming a run asks there again."""
+        wish = _wish(principal, tool, arguments)
+        self._waiting[wish] = names.run
+        self._waiting.move_to_end(wish)
+        if len(self._waiting) > _MOST_REMEMBERED:
+            self._waiting.popitem(last=False)
+
+    def forget(self, *, principal: Principal, tool: str, arguments: JsonObject) -> None:
+        if self._waiting:
+            self._waiting.pop(_wish(principal, tool, arguments), None)
+
+    def _derived(self, principal: Principal, tool: str, arguments: JsonObject, session: str | None) -> str:
+        """Where the same was asked about and waits; else the session, or the hour's run of whoever has none: a run's
+        limits are then limits of an hour. Nobody else can say its name: whoever opens a run first has it.
+
+        A client of an older revision that comes back has another session, and would ask a person a second time.
+        """
+        if self._waiting and (run := self._waiting.get(_wish(principal, tool, arguments))) is not None:
+            return run
+        if session is not None:
+            return f"mcp-session-{session}"
+        who = self._keys.mac(KeyPurpose.RUN_NAME, owner_of(principal).encode()).value[:24]
+        return f"mcp-{who}-{self._clock.now():%Y%m%dT%H}"
+
+
+def _wish(principal: Principal, tool: str, arguments: JsonObject) -> tuple[str, str, str]:
+    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    return owner_of(principal), tool, hashlib.sha256(text.encode()).hexdigest()
+
+
+def _said(meta: Mapping[str, Any], member: str, is_sound: Any) -> str | None:
+    value = meta.get(member)
+    if value is None:
+        return None
+    if is_sound(value):
+        return str(value)
+    raise MetaMalformed(member)
+
+
+def _is_key(value: object) -> bool:
+    return type(value) is str and _KEY_TEXT.fullmatch(value) is not None

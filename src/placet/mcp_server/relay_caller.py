@@ -1,0 +1,198 @@
+"""The client of one request, as an upstream may reach it: asked at once or by the answer, told of progress and logs.
+
+Who asks is always said: a person sees which server wants to know, and that it is not placet that asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from placet.model.json import JsonObject
+from placet.model.relaying import Ability, Needed, Refusal, Resumption
+from placet.ports.relay import RelayRefused
+from placet.rules import relaying
+
+Context = ServerRequestContext[Any, Any]
+
+_STATE: Final = "relay"
+_ANSWERS: Final[Mapping[str, type[BaseModel]]] = {
+    relaying.ELICIT: types.ElicitResult,
+    relaying.SAMPLE: types.CreateMessageResultWithTools,
+    relaying.LIST_ROOTS: types.ListRootsResult,
+}
+_QUESTIONS: Final[Mapping[str, type[types.ElicitRequest | types.CreateMessageRequest | types.ListRootsRequest]]] = {
+    relaying.ELICIT: types.ElicitRequest,
+    relaying.SAMPLE: types.CreateMessageRequest,
+    relaying.LIST_ROOTS: types.ListRootsRequest,
+}
+
+
+class ClientCaller:
+    """One request of one client.
+
+    Args:
+        server: our id of the upstream that the request goes to.
+        names_asker: whether a form is introduced with that id; a page to open always is.
+        log_level: what the client set for its session; since 2026-07-28 each request says it.
+        given: what the request came back with.
+    """
+
+    def __init__(
+        self, ctx: Context, *, server: str, names_asker: bool, log_level: str | None, given: Resumption | None
+    ) -> None:
+        self._ctx = ctx
+        self._server = server
+        self._names_asker = names_asker
+        self._level = log_level
+        self._given = given
+        self._needed: Needed | None = None
+        self._refusal: Refusal | None = None
+        declared = ctx.session.client_capabilities
+        said = {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self._abilities = relaying.declared_abilities(said)
+
+    # ------------------------------------------------------------ what an upstream may do
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return self._abilities
+
+    @property
+    def can_be_asked(self) -> bool:
+        return self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS and self._ctx.session.can_send_request
+
+    @property
+    def wants_progress(self) -> bool:
+        return (self._ctx.meta or {}).get("progress_token") is not None
+
+    @property
+    def log_level(self) -> str | None:
+        if self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return self._level
+        wanted = (self._ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)
+        return wanted if isinstance(wanted, str) else None
+
+    def resumption(self) -> Resumption | None:
+        return self._given
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if not self.can_be_asked:
+            raise RelayRefused(relaying.NOT_ASKED)
+        refusal: Refusal | None = None
+        try:
+            question = _QUESTIONS[method].model_validate({"method": method, "params": self._introduced(method, params)})
+            metadata = ServerMessageMetadata(related_request_id=self._ctx.request_id)
+            answer = await self._ctx.session.send_request(question, _ANSWERS[method], metadata=metadata)
+            return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        except MCPError as error:
+            refusal = Refusal(code=error.code, message="The client did not answer.")
+        except (ValidationError, KeyError):
+            refusal = Refusal(code=relaying.INVALID_REQUEST, message="That cannot be asked, or was not answered.")
+        raise RelayRefused(refusal)
+
+    def leave(self, needed: Needed) -> None:
+        self._needed = needed
+
+    def refuse(self, refusal: Refusal) -> None:
+        self._refusal = refusal
+
+    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        await self._ctx.session.report_progress(progress, total, message)
+
+    async def logged(self, params: JsonObject) -> None:
+        logger = params.get("logger")
+        said = {
+            "level": params.get("level"),
+            "logger": f"{self._server}.{logger}" if isinstance(logger, str) else self._server,
+            "data": params.get("data"),
+        }
+        try:
+            notification = types.LoggingMessageNotification.model_validate(
+                {"method": "notifications/message", "params": said}
+            )
+        except ValidationError:
+            return
+        await self._ctx.session.send_notification(notification, related_request_id=self._ctx.request_id)
+
+    # ------------------------------------------------------------ how the request is answered
+
+    def answer(self, kept: JsonObject) -> types.InputRequiredResult | None:
+        """What is to be answered in place of a result; None if the result is the answer.
+
+        Args:
+            kept: what the client has to bring back, sealed, besides what the upstream wants back.
+
+        Raises:
+            MCPError: the answer is an error.
+        """
+        if self._refusal is not None:
+            raise MCPError(self._refusal.code, self._refusal.message, self._refusal.data)
+        if self._needed is None:
+            return None
+        kept_here: JsonObject = {
+            _STATE: self._server,
+            "state": self._needed.state,
+            "kept": kept,
+            "asked": [question.key for question in self._needed.questions],
+        }
+        state = json.dumps(kept_here, separators=(",", ":"))
+        requests = {
+            question.key: {"method": question.method, "params": self._introduced(question.method, question.params)}
+            for question in self._needed.questions
+        }
+        try:
+            return types.InputRequiredResult.model_validate(
+                {"resultType": "input_required", "inputRequests": requests or None, "requestState": state}
+            )
+        except ValidationError:
+            malformed = "The server behind this asks something that cannot be asked."
+        raise MCPError(types.INTERNAL_ERROR, malformed)
+
+    def _introduced(self, method: str, params: JsonObject) -> JsonObject:
+        introduced = {name: value for name, value in params.items() if name not in ("_meta", "task")}
+        message = introduced.get("message")
+        is_said = self._names_asker or params.get("mode") == "url"  # a page could look like the one of an approval
+        if method == relaying.ELICIT and is_said and isinstance(message, str):
+            introduced["message"] = f"[{self._server}] {message}"
+        return introduced
+
+
+def brought_by(params: types.InputResponseRequestParams, *, server: str) -> Resumption | None:
+    """What a client came back with for this upstream; the state was opened before.
+
+    Nothing without a state of ours, and no answer that was not asked for: neither contract nor policy nor the name of
+    the operation would know of it.
+    """
+    opened = _opened(params.request_state)
+    if opened is None or opened[_STATE] != server:
+        return None
+    responses: JsonObject | None = None
+    if params.input_responses is not None:
+        responses = {
+            key: response.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for key, response in params.input_responses.items()
+            if key in opened["asked"]
+        }
+    state = opened["state"]
+    return None if responses is None and state is None else Resumption(responses=responses, state=state)
+
+
+def kept_in(request_state: str) -> JsonObject | None:
+    """What was kept in a state of ours; None where the state is another's. The seal has shown that we wrote it."""
+    opened = _opened(request_state)
+    return None if opened is None else opened["kept"]
+
+
+def _opened(request_state: str | None) -> Any:
+    if request_state is None or not request_state.startswith(f'{{"{_STATE}":'):
+        return None
+    return json.loads(request_state)

@@ -1,0 +1,151 @@
+"""A host is reached at an address that was looked at, and what is said on the way is written down nowhere."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from placet.adapters import name_lookups
+from placet.adapters.identity.fetching import Fetcher, NotFetched
+from placet.adapters.notify.posting import Poster
+from placet.adapters.reaching import AddressRefused, ReachingTransport
+from placet.model.issuers import Network
+from placet.ports.notifier import NotDelivered
+from placet.testing import FakeClock
+from tests.adapters.notify.conftest import Names
+from tests.openapi.conftest import Service, reply
+
+SECRET = "s3cr3t-of-the-address"
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[..., Service]]:
+    opened: list[Service] = []
+
+    def start(*answers: Any) -> Service:
+        opened.append(Service(*answers))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+async def asked(transport: ReachingTransport, url: str) -> httpx.Response:
+    try:
+        response = await transport.handle_async_request(httpx.Request("GET", url))
+        await response.aread()
+        await response.aclose()
+        return response
+    finally:
+        await transport.aclose()
+
+
+async def test_an_answer_comes_as_httpx_has_it(serving: Callable[..., Service]) -> None:
+    here = serving(reply(201, b'{"a": 1}', x_mark="b"))
+    response = await asked(ReachingTransport(Network.LOOPBACK), here.url + "/p?q=r")
+    assert (response.status_code, response.json(), response.headers["x-mark"]) == (201, {"a": 1}, "b")
+    assert here.came[0].startswith(b"GET /p?q=r HTTP/1.1\r\n")
+
+
+async def test_a_client_of_httpx_can_use_it_and_follows_nothing(serving: Callable[..., Service]) -> None:
+    here = serving(reply(302, location="/other"))
+    async with httpx.AsyncClient(transport=ReachingTransport(Network.LOOPBACK), trust_env=False) as client:
+        assert (await client.get(here.url)).status_code == 302
+    assert len(here.came) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://10.0.0.1/", "ftp://127.0.0.1/", "https://user:pw@127.0.0.1/", "http://a.test/"]
+)
+async def test_what_is_no_address_for_it_is_refused_before_a_name_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    names = Names(monkeypatch, ["127.0.0.1"])
+    with pytest.raises(AddressRefused):
+        await asked(ReachingTransport(Network.LOOPBACK), url)
+    assert names.asked == []
+
+
+async def test_a_host_that_is_also_inside_is_not_reached_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    Names(monkeypatch, ["93.184.216.34", "169.254.169.254"])
+    with pytest.raises(AddressRefused):
+        await asked(ReachingTransport(Network.PUBLIC), "https://mixed.test/")
+
+
+async def test_a_name_that_nobody_knows_is_a_connection_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: str) -> list[str]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(name_lookups, "resolve", unknown)
+    with pytest.raises(httpx.ConnectError):
+        await asked(ReachingTransport(Network.PUBLIC), "https://nowhere.test/")
+    sent = await Poster(Network.PUBLIC).post("https://nowhere.test/", b"{}", {}, now=FakeClock().now())
+    assert sent == NotDelivered(code="unreachable")
+    with pytest.raises(NotFetched, match="unreachable"):
+        await Fetcher(Network.PUBLIC).get("https://nowhere.test/")
+
+
+async def test_a_lookup_that_takes_longer_than_connecting_may_is_a_connection_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = threading.Event()
+    monkeypatch.setattr(name_lookups, "resolve", lambda _: ["93.184.216.34"] if said.wait(30.0) else [])
+    transport = ReachingTransport(Network.PUBLIC)
+    request = httpx.Request("GET", "https://slow.test/", extensions={"timeout": {"connect": 0.01}})
+    try:
+        with pytest.raises(httpx.ConnectTimeout):
+            await transport.handle_async_request(request)
+    finally:
+        said.set()
+        await transport.aclose()
+
+
+async def test_a_kept_connection_is_used_again_where_that_is_wanted(serving: Callable[..., Service]) -> None:
+    def twice(connection: socket.socket) -> None:
+        connection.sendall(reply())
+        connection.recv(65_536)
+        connection.sendall(reply(201))
+
+    here = serving(twice)
+    transport = ReachingTransport(Network.LOOPBACK, keep_seconds=60.0)
+    statuses = []
+    for _ in range(2):
+        response = await transport.handle_async_request(httpx.Request("GET", here.url))
+        await response.aread()
+        await response.aclose()
+        statuses.append(response.status_code)
+    await transport.aclose()
+    assert (statuses, here.connected) == ([200, 201], 1)
+
+
+@pytest.mark.req("B202")
+async def test_neither_addresses_nor_answers_are_logged(
+    serving: Callable[..., Service], caplog: pytest.LogCaptureFixture
+) -> None:
+    here = serving(reply(302, location=f"https://elsewhere.test/{SECRET}", set_cookie=f"a={SECRET}"))
+    url = f"{here.url}/hook/{SECRET}?key={SECRET}"
+    with caplog.at_level(logging.DEBUG):
+        await asked(ReachingTransport(Network.LOOPBACK), url)
+        await Poster(Network.LOOPBACK).post(url, SECRET.encode(), {"x-key": SECRET}, now=FakeClock().now())
+        with pytest.raises(NotFetched):
+            await Fetcher(Network.LOOPBACK).post(url, SECRET.encode(), {"x-key": SECRET})
+    assert len(here.came) == 3
+    assert SECRET not in caplog.text
+
+
+async def test_what_others_log_of_their_own_requests_is_left_alone(
+    serving: Callable[..., Service], caplog: pytest.LogCaptureFixture
+) -> None:
+    here = serving(reply(x_mark="theirs"))
+    with caplog.at_level(logging.DEBUG):
+        await asked(ReachingTransport(Network.LOOPBACK), here.url)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await client.get(here.url)
+    assert "theirs" in caplog.text

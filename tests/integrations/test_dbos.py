@@ -1,0 +1,172 @@
+"""DBOS: executors that die or share a name, what is pinned, and what it leaves of the gate's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from dbos import DBOS
+from sqlalchemy.pool import NullPool
+
+from placet.engine.workflow import Workflows
+from placet.errors import MisuseError, StoreUnavailable
+from placet.integrations.dbos import DbosDriver, ExecutorTaken
+from placet.integrations.dbos.presence import Presence
+from placet.testing import FakeClock
+from tests.integrations.shop import (
+    SURVIVED,
+    Shop,
+    begun,
+    carry,
+    carrying,
+    decided,
+    is_asking,
+    is_over,
+    one_after_the_other,
+    open_gate,
+    serving,
+    until,
+    workflow,
+)
+from tests.kill_points.actors import ended, start
+
+ShopOf = Callable[[str], Shop]
+
+
+@pytest.mark.parametrize("kind", ["dbos-sqlite", "dbos-postgresql"])
+async def test_what_a_dead_executor_left_is_taken_over_by_one_of_another_name(shop_of: ShopOf, kind: str) -> None:
+    shop = shop_of(kind)
+    plan = [{"starts": True, "dies_at": "ASK?", "executor": "worker-1"}, None]
+    assert ended(start(one_after_the_other, shop, plan, shop.folder / "report.json"), within=120.0) == SURVIVED
+
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with carrying(shop, workflows, executor="worker-2") as driver, serving(shop, driver):
+            await until(shop, workflows, is_over)
+            status = await asyncio.to_thread(DBOS.get_workflow_status, f"placet/acme/{shop.run}")
+    assert status is not None and status.executor_id == "worker-2"
+    assert shop.acted() == {"refund": 1, "note": 1}
+
+
+async def test_two_executors_act_once(shop_of: ShopOf) -> None:
+    shop = shop_of("dbos-postgresql")
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with carrying(shop, workflows, executor="worker-1") as driver, serving(shop, driver):
+            await begun(shop, driver)
+            await until(shop, workflows, is_asking)
+            other = start(_carry_as_another, shop)
+            await decided(gate)
+            await until(shop, workflows, is_over)
+            assert await asyncio.to_thread(lambda: ended(other, within=90.0)) == SURVIVED
+    assert shop.acted() == {"refund": 1, "note": 1}
+
+
+def _carry_as_another(shop: Shop) -> None:
+    carry(shop, executor="worker-2")
+
+
+# ---------------------------------------------------------------- names
+
+
+def driver_of(shop: Shop, workflows: Any, **more: Any) -> DbosDriver:
+    return DbosDriver(workflows, **{"database": f"sqlite:///{shop.folder / 'dbos.db'}", "executor": "worker-1", **more})
+
+
+async def test_a_second_process_under_a_name_that_is_taken_is_refused(shop_of: ShopOf) -> None:
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with driver_of(shop, workflows, dead_after_seconds=3_600.0):
+            second = driver_of(shop, workflows, dead_after_seconds=3_600.0, clock=FakeClock())
+            with pytest.raises(ExecutorTaken) as refused:
+                await second.__aenter__()
+    assert (refused.value.code, bool(refused.value.hint)) == ("executor_taken", True)
+
+
+async def test_one_whose_name_was_taken_meanwhile_stops_serving(shop_of: ShopOf) -> None:
+    """It stood still for too long; whoever has the name now does its steps."""
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with driver_of(shop, workflows, dead_after_seconds=1.0) as driver:
+            url = f"sqlite:///{shop.folder / 'dbos.db'}"
+            other = Presence(url, executor="worker-1", token="other", dead_after_seconds=-60.0)
+            assert await asyncio.to_thread(other.takes_name)
+            with pytest.raises(ExecutorTaken):
+                async with asyncio.timeout(60):
+                    await driver.serve(asyncio.Event())
+
+
+async def test_one_that_cannot_say_that_it_lives_tries_again_and_then_gives_up_in_our_words(shop_of: ShopOf) -> None:
+    shop = shop_of("dbos-sqlite")
+    url = f"sqlite:///{shop.folder / 'dbos.db'}"
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        clock = FakeClock()
+        async with driver_of(shop, workflows, dead_after_seconds=100.0, clock=clock) as driver:
+            engine, since = sa.create_engine(url, poolclass=NullPool), clock.monotonic()
+            with engine.begin() as connection:
+                connection.execute(sa.text("ALTER TABLE placet_executors RENAME TO hidden"))
+            with pytest.raises(StoreUnavailable) as told:
+                async with asyncio.timeout(60):
+                    await driver.serve(asyncio.Event())
+            assert clock.monotonic() - since > 100.0
+            assert (bool(told.value.hint), told.value.__cause__, told.value.__context__) == (True, None, None)
+
+
+async def test_a_launch_that_fails_leaves_the_name_free(shop_of: ShopOf) -> None:
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        engine = sa.create_engine(f"sqlite:///{shop.folder / 'dbos.db'}", poolclass=NullPool)
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE dbos_migrations (other TEXT)"))  # no schema of DBOS's
+        with pytest.raises(sa.exc.SQLAlchemyError):
+            await driver_of(shop, workflows, dead_after_seconds=3_600.0).__aenter__()
+        with engine.begin() as connection:
+            connection.execute(sa.text("DROP TABLE dbos_migrations"))
+        clock = FakeClock()
+        async with driver_of(shop, workflows, dead_after_seconds=3_600.0, clock=clock):
+            assert clock.monotonic() == 0.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"executor": "local"}, {"executor": ""}, {"dead_after_seconds": 0.0}, {"look_seconds": float("nan")}],
+    ids=str,
+)
+async def test_a_driver_is_told_at_once_what_makes_no_sense(shop_of: ShopOf, wrong: dict[str, Any]) -> None:
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        with pytest.raises(MisuseError):
+            driver_of(shop, Workflows(gate, (workflow(),)), **wrong)
+
+
+async def test_it_is_entered_before_it_is_used(shop_of: ShopOf) -> None:
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        driver = driver_of(shop, Workflows(gate, (workflow(),)))
+        with pytest.raises(MisuseError, match="Enter the driver first"):
+            await begun(shop, driver)
+        with pytest.raises(MisuseError, match="Enter the driver first"):
+            await driver.serve(asyncio.Event())
+
+
+# ---------------------------------------------------------------- what is pinned, what is left
+
+
+async def test_version_serializer_and_database_are_the_drivers_to_say_and_the_gates_loop_stays_whole(
+    shop_of: ShopOf,
+) -> None:
+    """A deploy changes the source's hash and never the version, or what waits would be stranded."""
+    shop = shop_of("dbos-sqlite")
+    said = {"application_version": "mine", "executor_id": "local", "serializer": None, "name": "shop"}
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with driver_of(shop, workflows, options=said):
+            assert (DBOS.application_version, DBOS.executor_id) == ("placet-1", "worker-1")
+        assert await asyncio.to_thread(lambda: "threads are there") == "threads are there"

@@ -1,0 +1,85 @@
+"""A process that serves drives whatever becomes due, and leaves alone what it cannot go on with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from placet import Ended, InlineDriver, Progress, Unserved, Waiting, Workflows
+from placet.errors import MisuseError
+from tests.workflows.conftest import OpenShop, Shop
+from tests.workflows.order import BOSS, ORDER
+
+_MOST_TURNS = 20_000
+
+
+async def until(shop: Shop, is_so: Callable[[Progress], bool]) -> Progress:
+    """Let whoever serves go on until it is so; bounded by turns of the loop, not by time."""
+    for _ in range(_MOST_TURNS):
+        progress = await shop.workflows.look("acme", "r1")
+        if is_so(progress):
+            return progress
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite"], indirect=True)
+async def test_whoever_serves_drives_what_is_begun_and_what_is_answered(open_shop: OpenShop, where: str) -> None:
+    shop = await open_shop(store=where)
+    serving = asyncio.ensure_future(InlineDriver(shop.workflows, look_seconds=0.01).serve())
+
+    await shop.start()
+    waits = await until(shop, lambda progress: isinstance(progress, Waiting))
+    await shop.approve(waits)
+    ended = await until(shop, lambda progress: isinstance(progress, Ended))
+
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+    assert isinstance(ended, Ended)
+    assert (ended.status, shop.payments.count, shop.shipments.count) == ("done", 1, 2)
+
+
+async def test_many_runs_are_driven_some_at_once(open_shop: OpenShop) -> None:
+    shop = await open_shop()
+    for number in range(9):
+        await shop.start(f"r{number}")
+    driver = InlineDriver(shop.workflows, at_once=2)
+
+    assert [await driver.catch_up(), await driver.catch_up(), await driver.catch_up()] == [8, 1, 0]
+    assert len(await shop.workflows.waiting(limit=9)) == 9
+    assert len(await shop.world.gate.desk.pending(by=BOSS)) == 9
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_what_nobody_here_can_go_on_with_is_postponed_and_says_why(open_shop: OpenShop, where: str) -> None:
+    before = await open_shop(store=where)
+    await before.start()
+    other = await open_shop(replace(ORDER, version="2"), store=where, clock=before.world.clock, spies=before, seed=1)
+    driver = InlineDriver(other.workflows)
+
+    assert [await driver.catch_up(), await driver.catch_up()] == [1, 0]
+    shown = await other.world.gate.runs.show("r1", by=BOSS)
+    assert shown.rests is not None
+    assert (shown.rests.code, shown.rests.state) == ("workflow_version", "CHECK")
+    assert shown.rests.look_at == before.world.clock.now() + timedelta(seconds=30)
+    left = await other.workflows.advance("acme", "r1")
+    assert isinstance(left, Unserved)
+
+    before.world.clock.advance(30)
+    assert await InlineDriver(before.workflows).catch_up() == 1
+    assert isinstance(await before.workflows.look("acme", "r1"), Waiting)
+
+
+async def test_a_driver_takes_numbers_that_make_sense(open_shop: OpenShop) -> None:
+    shop = await open_shop()
+
+    for wrong in ({"at_once": 0}, {"at_once": True}, {"look_seconds": 0.0}, {"look_seconds": float("inf")}):
+        with pytest.raises(MisuseError):
+            InlineDriver(shop.workflows, **wrong)  # type: ignore[arg-type]
+    assert isinstance(Workflows(shop.world.gate, ()), Workflows)
