@@ -186,7 +186,7 @@ async def test_a_role_that_owns_its_database_and_nothing_else_fills_a_store(
         effects = await connection.fetchval("SELECT count(*) FROM effects")
     finally:
         await connection.close()
-    assert [tuple(row) for row in secured] == [(True, 10)]
+    assert [tuple(row) for row in secured] == [(True, 12)]
     assert (disabled, effects) == (0, 1_000)
 
 

@@ -23,7 +23,8 @@ from placet.engine.gate import Gate
 from placet.errors import MisuseError
 from placet.model.approval import Answer, Question
 from placet.model.call import Call
-from placet.model.contract import Contract, KeyTemplate, Repair
+from placet.model.contract import Bound, BoundSource, Contract, KeyTemplate, Origin, Repair
+from placet.model.identifiers import Digest
 from placet.model.outcome import AwaitingApproval, Outcome, Succeeded
 from placet.model.reminders import Reminders
 from placet.ports.keys import KeyPurpose
@@ -180,6 +181,8 @@ NOT_IN_THE_DIGEST = {
     "authored_schema": "what the enforced schema was made from, which is in it",
 }
 OTHERS: dict[str, dict[str, Any]] = {
+    "origin": {"origin": Origin(server="desk", tool="look", pin=Digest("a" * 64))},
+    "bind": {"bind": (Bound(member="tenant", source=BoundSource.TENANT),)},
     "operation_key": {"operation_key": KeyTemplate(text="other:{word}", fields=("word",))},
     "redact": {"redact": frozenset({"word"})},
     "repair": {"repair": frozenset({Repair.CODE_FENCE})},

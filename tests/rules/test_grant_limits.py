@@ -98,14 +98,18 @@ def test_limits_read_back_as_they_were_sealed(values: list[Any], bound: Any) -> 
     try:
         sealed = spelled_limits(limits)
     except LimitsRefused:
-        assert any(type(each) is float and abs(each) > 2**53 - 1 for each in contents([values, bound]))
+        assert any(cannot_be_kept(each) for each in contents([values, bound]))
         return
     assert canonical_bytes(limits_form(limits_of(sealed))) == sealed
     assert limits_digest("pay", sealed) != limits_digest("paid", sealed)
 
 
+def cannot_be_kept(value: Any) -> bool:
+    return (type(value) is float and abs(value) > 2**53 - 1) or (type(value) is str and "\0" in value)
+
+
 def contents(value: Any) -> list[Any]:
-    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    inner = (*value, *value.values()) if type(value) is dict else value if type(value) is list else ()
     return [value, *(each for part in inner for each in contents(part))]
 
 

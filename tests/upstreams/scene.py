@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -35,6 +36,7 @@ from placet.model.upstreams import (
     ValueSource,
 )
 from placet.rules.pins import definition_digest
+from tests.places import for_sockets
 from tests.upstreams.servers.brain import TOOLS
 
 SERVERS = Path(__file__).parent / "servers"
@@ -85,7 +87,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.journal = folder / "journal"
-        self.control = folder / "control"
+        self.control = Path(tempfile.mkdtemp(prefix="c", dir=for_sockets())) / "c"  # a test's own may be too long
 
     def lines(self, what: str = "") -> list[dict[str, Any]]:
         if not self.journal.exists():

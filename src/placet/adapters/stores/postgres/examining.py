@@ -41,7 +41,7 @@ from placet.ports.examining import (
 EXAMINING: Final = statements((resources.files(__package__) / "examining.sql").read_text("utf-8"))
 _OF_TENANTS: Final = (
     *("runs", "step_fingerprints", "denials", "effects", "approvals", "approval_votes", "approval_edits"),
-    *("grants", "reminders", "audit_events"),
+    *("grants", "reminders", "run_checkpoints", "run_tallies", "audit_events"),
 )
 _SETTINGS: Final = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")
 _CHUNK: Final = 500
