@@ -19,7 +19,16 @@ from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy, written
 def test_the_context_has_no_place_for_what_a_model_said() -> None:
     names = [field.name for field in dataclasses.fields(CallContext) if not field.name.startswith("_")]
 
-    assert names == ["tenant", "principal", "run_id", "call_id", "operation_key", "attempt", "deadline_at"]
+    assert names == [
+        "tenant",
+        "principal",
+        "run_id",
+        "call_id",
+        "operation_key",
+        "attempt",
+        "deadline_at",
+        "is_approved",
+    ]
 
 
 async def test_a_handler_without_a_context_parameter_is_called_without_one(open_world: OpenWorld, spy: Spy) -> None:

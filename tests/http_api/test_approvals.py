@@ -276,7 +276,7 @@ async def test_a_wait_ends_with_its_credential(api: Api, address: str, who: str)
     headers = {"Prefer": "wait=30", "If-None-Match": tag}
     waiting = asyncio.ensure_future(api.get(path, as_=who, headers=headers))
     door = api.app.state.door
-    while not door.waiting._inside:
+    while not door.waiting._room._inside:
         await asyncio.sleep(0)
     door.sign_in = FixedSignIn({})
 

@@ -59,7 +59,7 @@ async def test_a_look_that_waits_ends_with_its_credential(api: Api) -> None:
     path = f"/v1/approvals/{question['approval_id']}"
     tag = (await api.get(path)).headers["etag"]
     looking = asyncio.ensure_future(api.get(path, headers={"If-None-Match": tag, "Prefer": "wait=30"}))
-    while not api.app.state.door.waiting._inside:
+    while not api.app.state.door.waiting._room._inside:
         await asyncio.sleep(0)
     let_in(api, **{"t-mara": None})
 

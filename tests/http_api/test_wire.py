@@ -200,10 +200,10 @@ async def test_a_client_that_goes_while_it_waits_gives_its_place_back_at_once(
     writer.write(post(question, "Prefer: wait=3000", close=False))
     waiting = api.app.state.door.waiting
     async with asyncio.timeout(30):
-        while not waiting._inside:
+        while not waiting._room._inside:
             await asyncio.sleep(0.001)
         writer.close()
-        while waiting._inside:
+        while waiting._room._inside:
             await asyncio.sleep(0.001)
 
     assert len(await api.events("approval_asked")) == 1

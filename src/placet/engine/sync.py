@@ -211,6 +211,7 @@ class SyncGate(_Carrier):
     submit = _carried(Gate.submit)
     submit_all = _carried(Gate.submit_all)
     submit_until_failure = _carried(Gate.submit_until_failure)
+    submit_listed = _carried(Gate.submit_listed)
     explain = _carried(Gate.explain)
     who_may_approve = _carried(Gate.who_may_approve)
     drain = _carried(Gate.drain)
