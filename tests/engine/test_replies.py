@@ -16,7 +16,8 @@ from scripts.generated_docs import _CALL, outcomes
 NOTHING_HAPPENED = re.compile(r"[Nn]othing (ran|happened|was changed)|changed nothing|none of its calls ran")
 MAY_HAVE = re.compile(r"^(Done|It was performed|It had been done)|running already|cannot be told whether")
 NEXT_STEP = re.compile(
-    r"([Aa]sk again|[Tt]ell the user|[Dd]o not|[Uu]se |[Cc]orrect |[Ww]rite the call anew|[Rr]eport what you have)"
+    r"([Aa]sk again|[Aa]sk anew|[Gg]o on with|[Tt]ell the user|[Dd]o not|[Uu]se |[Cc]orrect |[Ww]rite the call anew"
+    r"|[Rr]eport what you have)"
 )
 SPECIMENS = outcomes()
 MORE = [

@@ -218,7 +218,7 @@ def failed(call: Call, *, code: str, words: str | None = None, retry_after_secon
     sentence = {
         "tool_rejected": "The tool refused the request and changed nothing. Correct the request or tell the user.",
         "remote_busy": "The remote system was too busy and changed nothing. Ask again later.",
-        "schema_drift": "The server behind this tool describes it otherwise than it was accepted, so nothing was sent. "
+        "schema_drift": "The server behind this tool describes it otherwise than it was accepted, so nothing happened. "
         "Do not ask again; tell the user: an operator has to look.",
         "upstream_unavailable": "The server behind this tool cannot be reached now, so nothing happened. Ask again "
         "later.",
