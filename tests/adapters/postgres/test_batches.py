@@ -24,7 +24,7 @@ from placet.testing.conformance import (
     decided,
     pending,
 )
-from placet.testing.conformance.driving import a_run
+from placet.testing.conformance.run_samples import a_run
 from placet.testing.conformance.samples import Subject
 from placet.testing.fakes import FakeClock
 from tests.adapters.postgres.conftest import OpenStore

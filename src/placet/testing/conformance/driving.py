@@ -5,138 +5,39 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import EventKind
 from placet.model.effect import EffectState
-from placet.model.identifiers import ApprovalId, OwnerId, PolicyVersion, RunId
+from placet.model.identifiers import ApprovalId, OwnerId, PolicyVersion
 from placet.model.ledger import Claimed, Moved, NotMoved, OpenRead, OutsideRun, Recorded
-from placet.model.run import Run, RunChange, RunCheckpoint, RunLimits, RunNote, RunRest, RunStatus, RunTake
+from placet.model.run import RunChange, RunLimits, RunNote, RunStatus
+from placet.testing.conformance.run_samples import (
+    NOBODY,
+    RUN,
+    a_rest,
+    a_run,
+    a_start,
+    a_take,
+    answers_of,
+    begun,
+    changed,
+    claim_of,
+    taken,
+)
 from placet.testing.conformance.running import asked
 from placet.testing.conformance.samples import (
     MakeStore,
-    Subject,
-    a_claim,
     a_settlement,
     a_step,
     a_turn,
     an_event,
     claimed,
     decided,
-    everything,
     pending,
 )
-
-_RUN = RunId("run-1")
-_NOBODY = RunNote(changed_by=None, sealed_reason=None)
-_FOLLOWS = {
-    RunStatus.OPEN: frozenset({RunStatus.PAUSED}),
-    RunStatus.PAUSED: frozenset({RunStatus.OPEN}),
-    RunStatus.CANCELLED: frozenset({RunStatus.OPEN, RunStatus.PAUSED}),
-}
-
-
-def a_run(run_id: str = "run-1", *, limits: RunLimits | None = None, **changes: Any) -> Run:
-    run = Run(
-        tenant="acme",
-        run_id=RunId(run_id),
-        subject="agent-1",
-        policy_version=PolicyVersion("policy-1"),
-        max_steps=50,
-        steps=0,
-        opened_at=datetime(1970, 1, 1, tzinfo=UTC),
-        limits=limits or RunLimits(),
-        terms=1,
-    )
-    return replace(run, **changes)
-
-
-def a_start(run_id: str = "run-1", **changes: Any) -> RunCheckpoint:
-    start = RunCheckpoint(
-        tenant="acme",
-        run_id=RunId(run_id),
-        workflow="order",
-        version="1",
-        state="CHECK",
-        visit=1,
-        sealed=b"sealed input",
-        state_version=1,
-        driver=None,
-        lease_until=None,
-        fence=0,
-        due_at=None,
-        code=None,
-        waits=(),
-        policy_version=PolicyVersion("policy-1"),
-    )
-    return replace(start, **changes)
-
-
-def a_take(driver: str = "driver-1", *, run_id: str = "run-1", expecting: int | None = None) -> RunTake:
-    return RunTake(tenant="acme", run_id=RunId(run_id), driver=OwnerId(driver), lease_seconds=30.0, expecting=expecting)
-
-
-def a_rest(taken: RunCheckpoint, **changes: Any) -> RunRest:
-    rest = RunRest(
-        tenant=taken.tenant,
-        run_id=taken.run_id,
-        driver=taken.driver or OwnerId("nobody"),
-        fence=taken.fence,
-        version="1",
-        state="PAY",
-        visit=2,
-        sealed=b"sealed next",
-        code=None,
-        waits=(),
-        policy_version=PolicyVersion("policy-1"),
-        due_after_seconds=0.0,
-    )
-    return replace(rest, **changes)
-
-
-async def begun(
-    subject: Subject, limits: RunLimits | None = None, *, run_id: str = "run-1", rests: bool = False
-) -> Run:
-    start = a_start(run_id) if rests else None
-    event = an_event(EventKind.RUN_BEGUN, run_id=run_id)
-    run, is_new = await subject.store.begin_run(a_run(run_id, limits=limits), start, events=(event,))
-    assert is_new
-    return run
-
-
-async def changed(subject: Subject, status: RunStatus, *, limits: RunLimits | None = None) -> tuple[Run, bool]:
-    change = RunChange(tenant="acme", run_id=_RUN, status=status, follows=_FOLLOWS[status], note=_NOBODY, limits=limits)
-    answer = await subject.store.change_run(change, events=(an_event(EventKind.RUN_CANCELLED),))
-    assert answer is not None
-    return answer
-
-
-async def taken(subject: Subject, driver: str = "driver-1", **more: Any) -> RunCheckpoint:
-    found = await subject.store.take_run(a_take(driver, **more))
-    assert found is not None
-    assert found.driver == driver
-    return found
-
-
-def claim_of(number: int, *, tool: str = "pay", subject: str = "agent-1", **changes: Any) -> Any:
-    step = a_step(f"call-{number}", fingerprint=f"f-{number}", subject=subject)
-    return a_claim(f"key-{number}", token=f"token-{number}", step=step, tool=tool, **changes)
-
-
-async def answers_of(subject: Subject, *claims: Any) -> list[str]:
-    """`claimed`, or the code of what stands against it; what is refused leaves nothing behind."""
-    words = []
-    for claim in claims:
-        before = await everything(subject)
-        answer = await subject.store.claim(claim)
-        if isinstance(answer, OutsideRun):
-            assert await everything(subject) == before
-        words.append(answer.code if isinstance(answer, OutsideRun) else type(answer).__name__.lower())
-    return words
 
 
 class DeclaredRunConformance:
@@ -160,10 +61,10 @@ class DeclaredRunConformance:
         assert sorted(is_new for _, is_new in found) == [False] * 4 + [True]
         assert {run.opened_at for run, _ in found} == {subject.clock.now()}
         assert await subject.told() == ["run_begun"]
-        run = await subject.store.run("acme", _RUN)
+        run = await subject.store.run("acme", RUN)
         assert run == a_run(limits=limits, opened_at=subject.clock.now())
-        assert await subject.store.run_checkpoint("acme", _RUN) == a_start(due_at=subject.clock.now())
-        assert await subject.store.run_checkpoint("other", _RUN) is None
+        assert await subject.store.run_checkpoint("acme", RUN) == a_start(due_at=subject.clock.now())
+        assert await subject.store.run_checkpoint("other", RUN) is None
         assert (await subject.verified()).holds
 
     async def test_a_run_that_a_proposal_opened_is_found_and_not_begun(self, make_store: MakeStore) -> None:
@@ -183,7 +84,7 @@ class DeclaredRunConformance:
         assert read == OutsideRun(code="tool_not_in_run")
         refusal = await subject.store.record((an_event(),), step=a_step("call-4"))
         assert isinstance(refusal, Recorded)  # what is only recorded is counted
-        assert (await subject.store.run("acme", _RUN)).steps == 2  # type: ignore[union-attr]
+        assert (await subject.store.run("acme", RUN)).steps == 2  # type: ignore[union-attr]
 
     async def test_nobody_is_asked_about_what_a_run_may_not_do(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -191,7 +92,7 @@ class DeclaredRunConformance:
 
         await asked(subject, "apr-1", run_id="run-1")
 
-        assert await subject.store.approvals_of_run("acme", _RUN, limit=9) == ()
+        assert await subject.store.approvals_of_run("acme", RUN, limit=9) == ()
 
     async def test_after_its_deadline_nothing_of_a_run_is_dispatched(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -221,7 +122,7 @@ class DeclaredRunConformance:
         assert paid == ["claimed", "run_attempts_exhausted"]
         again = await subject.store.claim(claim_of(1, fence=0))
         assert isinstance(again, Claimed)  # the same claim, after a lost answer, takes nothing
-        assert await subject.store.run_tallies("acme", _RUN) == {"attempts": 4, "cost": 6, "tool:send": 1}
+        assert await subject.store.run_tallies("acme", RUN) == {"attempts": 4, "cost": 6, "tool:send": 1}
         read = await subject.store.record((an_event(),), step=a_step("call-6"), starts_tool="look")
         assert read == OutsideRun(code="run_attempts_exhausted")
 
@@ -236,7 +137,7 @@ class DeclaredRunConformance:
         second = await look(closes=first.place)
         assert isinstance(second, Recorded)
 
-        assert await subject.store.run_tallies("acme", _RUN) == {"attempts": 2, "cost": 3, "tool:look": 1}
+        assert await subject.store.run_tallies("acme", RUN) == {"attempts": 2, "cost": 3, "tool:look": 1}
         assert await look(closes=second.place) == OutsideRun(code="run_attempts_exhausted")
 
     async def test_what_cost_a_claim_takes_is_counted_with_it(self, make_store: MakeStore) -> None:
@@ -255,7 +156,7 @@ class DeclaredRunConformance:
         assert {answer for answer in answers if not isinstance(answer, Claimed)} == {
             OutsideRun(code="run_tool_exhausted")
         }
-        assert await subject.store.run_tallies("acme", _RUN) == {"tool:pay": 6}
+        assert await subject.store.run_tallies("acme", RUN) == {"tool:pay": 6}
 
     async def test_only_what_was_never_sent_gives_back_what_it_took(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -266,7 +167,7 @@ class DeclaredRunConformance:
             assert isinstance(answer, Claimed)
             await subject.store.settle(a_settlement(answer.effect, EffectState.FAILED, reason=reason))
 
-        assert await subject.store.run_tallies("acme", _RUN) == {"attempts": 2, "cost": 3, "tool:pay": 1}
+        assert await subject.store.run_tallies("acme", RUN) == {"attempts": 2, "cost": 3, "tool:pay": 1}
         assert await answers_of(subject, claim_of(3)) == ["run_tool_exhausted"]
 
     async def test_a_run_without_limits_takes_nothing(self, make_store: MakeStore) -> None:
@@ -274,7 +175,7 @@ class DeclaredRunConformance:
         effect = await claimed(subject)
         await subject.store.settle(a_settlement(effect, EffectState.FAILED, reason="not_sent"))
 
-        assert await subject.store.run_tallies("acme", _RUN) == {}
+        assert await subject.store.run_tallies("acme", RUN) == {}
 
     async def test_a_paused_run_rests_and_a_resumed_one_counts_on(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -291,12 +192,12 @@ class DeclaredRunConformance:
 
         resumed, _ = await changed(subject, RunStatus.OPEN)
         assert (resumed.status, resumed.steps, resumed.terms) == (RunStatus.OPEN, 1, 3)
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
         assert await answers_of(subject, claim_of(2), claim_of(3)) == ["claimed", "run_tool_exhausted"]
         await changed(subject, RunStatus.PAUSED)
         await changed(subject, RunStatus.OPEN, limits=RunLimits(max_steps=9, per_tool={"pay": 3}))
         assert await answers_of(subject, claim_of(3), claim_of(4)) == ["claimed", "run_tool_exhausted"]
-        assert (await subject.store.run("acme", _RUN)).max_steps == 9  # type: ignore[union-attr]
+        assert (await subject.store.run("acme", RUN)).max_steps == 9  # type: ignore[union-attr]
 
     async def test_a_cancelled_run_is_over_for_good(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -318,7 +219,7 @@ class DeclaredRunConformance:
     async def test_a_run_that_is_not_there_is_not_changed(self, make_store: MakeStore) -> None:
         subject = await make_store()
         change = RunChange(
-            tenant="acme", run_id=_RUN, status=RunStatus.PAUSED, follows=frozenset({RunStatus.OPEN}), note=_NOBODY
+            tenant="acme", run_id=RUN, status=RunStatus.PAUSED, follows=frozenset({RunStatus.OPEN}), note=NOBODY
         )
 
         assert await subject.store.change_run(change, events=(an_event(),)) is None
@@ -337,15 +238,15 @@ class DeclaredRunConformance:
     async def test_why_a_run_was_changed_is_kept_sealed(self, make_store: MakeStore) -> None:
         subject = await make_store()
         await begun(subject)
-        assert await subject.store.run_note("acme", _RUN) == _NOBODY
+        assert await subject.store.run_note("acme", RUN) == NOBODY
 
         note = RunNote(changed_by="paula", sealed_reason=b"sealed reason")
         change = RunChange(
-            tenant="acme", run_id=_RUN, status=RunStatus.PAUSED, follows=frozenset({RunStatus.OPEN}), note=note
+            tenant="acme", run_id=RUN, status=RunStatus.PAUSED, follows=frozenset({RunStatus.OPEN}), note=note
         )
         await subject.store.change_run(change, events=())
 
-        assert await subject.store.run_note("acme", _RUN) == note
+        assert await subject.store.run_note("acme", RUN) == note
 
 
 class DrivenRunConformance:
@@ -363,7 +264,7 @@ class DrivenRunConformance:
         assert rests is not None
         assert (rests.state, rests.visit, rests.sealed, rests.state_version) == ("PAY", 2, b"sealed next", 2)
         assert (rests.driver, rests.lease_until, rests.due_at) == (None, None, subject.clock.now())
-        assert await subject.store.run_checkpoint("acme", _RUN) == rests
+        assert await subject.store.run_checkpoint("acme", RUN) == rests
         third = await taken(subject, "driver-2")
         assert third.fence == 2
 
@@ -376,7 +277,7 @@ class DrivenRunConformance:
         subject.clock.advance(20)
         assert (await subject.store.take_run(a_take("driver-2"))).driver == "driver-1"  # type: ignore[union-attr]
         subject.clock.advance(10)
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
         second = await taken(subject, "driver-2")
 
         assert not await subject.store.keep_run(a_take(), first.fence)
@@ -418,10 +319,10 @@ class DrivenRunConformance:
         assert await subject.store.due_runs(limit=9) == ()
         assert await subject.store.next_due_run() == subject.clock.now() + timedelta(seconds=10)
         subject.clock.advance(10)
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
         subject.clock.advance(10)
         assert len(await subject.store.due_runs(limit=9)) == 2
-        assert await subject.store.due_runs(limit=1) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=1) == (("acme", RUN),)
 
     async def test_whoever_answers_a_question_makes_its_run_due(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -437,7 +338,7 @@ class DrivenRunConformance:
 
         await decided(subject, approval)
 
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
 
     async def test_an_answer_given_before_a_run_was_laid_down_is_not_lost(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -450,7 +351,7 @@ class DrivenRunConformance:
         rest = a_rest(mine, code="approval_required", waits=(ApprovalId("apr-1"),), due_after_seconds=86_400.0)
         await subject.store.rest_run(rest, events=())
 
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
 
     async def test_what_waits_under_another_policy_is_woken(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -462,7 +363,7 @@ class DrivenRunConformance:
 
         assert await subject.store.wake_runs(PolicyVersion("policy-2")) == 1
 
-        assert await subject.store.due_runs(limit=9) == (("acme", _RUN),)
+        assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
 
     async def test_a_run_ends_with_its_workflow(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -472,7 +373,7 @@ class DrivenRunConformance:
         rest = a_rest(mine, state="FAILED", code="not_paid", due_after_seconds=None, ends=RunStatus.FAILED)
         await subject.store.rest_run(rest, events=(an_event(EventKind.RUN_ENDED),))
 
-        run = await subject.store.run("acme", _RUN)
+        run = await subject.store.run("acme", RUN)
         assert run is not None
         assert run.status is RunStatus.FAILED
         assert await answers_of(subject, claim_of(1)) == ["run_over"]
