@@ -65,6 +65,7 @@ from placet.model.attempt import (
 from placet.model.call import Call
 from placet.testing import RecordingMeter
 from tests.adapters import process_tools
+from tests.processes import children_of, command_of, is_gone
 
 LONG = 30.0
 AGENT = Principal.agent(
@@ -138,21 +139,10 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def children() -> list[int]:
     """Every child of this process that lives or was not waited for, but for those of other tests' fork servers."""
-    found = []
-    for task in os.listdir("/proc/self/task"):
-        for pid in Path(f"/proc/self/task/{task}/children").read_text().split():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"placet.adapters.transports.warden" in command or not command:
-                found.append(int(pid))
-    return found
-
-
-def is_gone(pid: int) -> bool:
-    """Dead and, or on its way to be, waited for."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+    commands = {child: command_of(child) for child in children_of(os.getpid())}
+    return [
+        child for child, command in commands.items() if b"placet.adapters.transports.warden" in command or not command
+    ]
 
 
 async def told(folder: Path) -> dict[str, Any]:
@@ -526,7 +516,7 @@ async def test_a_spare_child_waits_serves_one_attempt_and_ends_at_close() -> Non
     bench = Bench(spares=1)
     pids = [(await bench.result(process_tools.plain, word="x"))["pid"] for _ in range(3)]
     (spare,) = children()
-    wardens_child = int(Path(f"/proc/{spare}/task/{spare}/children").read_text())
+    (wardens_child,) = children_of(spare)
     pids.append((await bench.result(process_tools.plain, word="x"))["pid"])
 
     assert len(set(pids)) == 4

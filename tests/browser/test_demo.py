@@ -7,10 +7,11 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Error, async_playwright, expect
+from playwright.async_api import Error, Page, async_playwright, expect
 
 from tests.browser.conftest import ARGUMENTS, LAUNCH_PATIENCE, PATIENCE, chromium
 
@@ -46,29 +47,10 @@ async def test_the_agent_waits_for_a_decision_in_the_console(tmp_path: Path, dec
             await page.get_by_role("button", name="Sign in").click()
             await page.wait_for_url("**/console/")
             inbox = page.url
-            while process.returncode is None:
-                try:
-                    await page.goto(inbox)
-                except Error:  # the story has ended, and its server with it
-                    break
-                calls = page.get_by_role("link", name="create_ticket")
-                if await calls.count() == 0:
-                    await asyncio.wait((rest,), timeout=0.5)
-                    if rest.done():
-                        break
-                    continue
-                await calls.first.click()
-                await page.locator("form[data-approve]").wait_for()
-                for folded in await page.locator("details[data-must-open]").all():
-                    await folded.locator("summary").first.click()
-                await expect(page.get_by_role("button", name="Approve")).to_be_enabled(timeout=PATIENCE)
-                if decision == "Deny":
-                    await page.get_by_label("Why not?").fill("not this one")
-                await page.get_by_role("button", name=decision).click()
-                try:
-                    await page.wait_for_url("**/approvals/*?done=*")
-                except Error:  # it was the last decision, and the story ended before the browser had looked
-                    break
+            while not rest.done():
+                with suppress(Error):  # the story may have ended, and its server with it; if not, one looks again
+                    await _decide(page, inbox, decision)
+                await asyncio.wait((rest,), timeout=0.5)
             await browser.close()
         async with asyncio.timeout(120):
             said.append((await rest).decode())
@@ -78,3 +60,20 @@ async def test_the_agent_waits_for_a_decision_in_the_console(tmp_path: Path, dec
             process.send_signal(signal.SIGINT)
             await process.wait()
     assert "leaks found: 0" in said[-1]
+
+
+async def _decide(page: Page, inbox: str, decision: str) -> None:
+    """The first question that waits, if one does."""
+    await page.goto(inbox)
+    calls = page.get_by_role("link", name="create_ticket")
+    if await calls.count() == 0:
+        return
+    await calls.first.click()
+    await page.locator("form[data-approve][data-shown]").wait_for()  # until the script has run, long values stand open
+    for folded in await page.locator("details[data-must-open]").all():
+        await folded.locator("summary").first.click()
+    await expect(page.get_by_role("button", name="Approve")).to_be_enabled(timeout=PATIENCE)
+    if decision == "Deny":
+        await page.get_by_label("Why not?").fill("not this one")
+    await page.get_by_role("button", name=decision).click()
+    await page.wait_for_url("**/approvals/*?done=*")

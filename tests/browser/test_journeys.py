@@ -118,6 +118,7 @@ async def test_no_key_decides_before_the_page_has_stood_for_a_moment(open_site: 
         await page.clock.install()
         await page.clock.pause_at("2100-01-01")
         await page.get_by_role("link", name="refund").click()
+        await page.locator("form.deny[data-shown]").wait_for()  # the script has run: without it a form is just sent
         await page.get_by_label("Your words, for the record").press("Control+Enter")
         await page.get_by_label("Why not?").fill("no")
         await page.get_by_label("Why not?").press("Control+Enter")

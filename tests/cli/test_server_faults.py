@@ -156,9 +156,11 @@ AT = "2026-11-30T14:00:00Z"
 AFTER_THE_LAST = "9999-12-31T23:59:59-23:59"
 RUN = {
     **dict.fromkeys(("run_id", "tenant", "policy_version"), "x"),
-    **{name: [] for name in ("requested_by", "left_open", "closed_tools", "waiting", "stopped_by")},
+    **{name: [] for name in ("requested_by", "left_open", "closed_tools", "waiting", "stopped_by", "budgets")},
     **dict.fromkeys(("steps", "max_steps", "waiting_count"), 1),
-    **dict.fromkeys(("stepped_at", "is_policy_todays", "effects", "calls")),
+    **dict.fromkeys(("stepped_at", "is_policy_todays", "effects", "calls", "deadline", "allowed_tools")),
+    **dict.fromkeys(("rests", "changed_by", "reason")),
+    "status": "open",
     "opened_at": AT,
     "has_more_calls": False,
 }

@@ -28,7 +28,10 @@ BASE = {"call_id": "c", "tool": "t", "message": "m"}
         (outcomes.Refused(**BASE, code="not_your_run"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="approval_suspect"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="tool_closed"), Exit.DENIED),
+        (outcomes.Refused(**BASE, code="tool_not_in_run"), Exit.DENIED),
         (outcomes.Refused(**BASE, code="approval_denied"), Exit.NOT_APPROVED),
+        (outcomes.Refused(**BASE, code="approval_expired"), Exit.NOT_APPROVED),
+        (outcomes.Refused(**BASE, code="approval_withdrawn"), Exit.NOT_APPROVED),
         (outcomes.Refused(**BASE, code="budget_exhausted"), Exit.FAILED),
         (outcomes.Refused(**BASE, code="boundary_unavailable"), Exit.FAILED),
         (outcomes.AwaitingApproval(**BASE, code="approval_required", approval_id="a"), Exit.PENDING),
@@ -48,15 +51,18 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
 def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call() -> None:
     asked_again_later = {
         *("approver_not_entitled", "boundary_unavailable", "capacity", "circuit_open", "draining", "stopped"),
-        "too_many_running",
+        *("quarantined", "run_paused", "too_many_running"),
     }
+    spent = {
+        *("attempts_exhausted", "budget_exhausted", "run_attempts_exhausted", "run_cancelled", "run_cost_exhausted"),
+        *("run_deadline_passed", "run_over", "run_tool_exhausted"),
+    }
+    no_leave = {"approval_denied", "approval_expired", "approval_withdrawn", "edited_by_person"}
     denials = {
         code for code in replies._REFUSALS if exit_of_outcome(outcomes.Refused(**BASE, code=code)) is Exit.DENIED
     }
 
-    assert set(replies._REFUSALS) - denials == asked_again_later | {
-        "approval_denied", "attempts_exhausted", "budget_exhausted", "edited_by_person"
-    }  # fmt: skip
+    assert set(replies._REFUSALS) - denials == asked_again_later | spent | no_leave
 
 
 @pytest.mark.parametrize(

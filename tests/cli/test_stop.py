@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import PATIENCE_SECONDS, SCOPES, Project
+from tests.processes import is_gone
 
 WITH_STOP = json.dumps([*SCOPES, "ops.stop"])
 WITH_ALL = json.dumps([*SCOPES, "ops.stop.all"])
@@ -244,11 +244,7 @@ def ends(process: int) -> bool:
     """Whether it is gone, or waits for nothing but to be buried."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state in "ZX":
+        if is_gone(process):
             return True
     return False
 

@@ -16,6 +16,7 @@ import pytest
 
 from placet.demos.mcp import program
 from placet.demos.mcp.program import main
+from tests.processes import is_gone
 
 COMMAND = (sys.executable, "-m", "placet.demos.mcp")
 ME = pwd.getpwuid(os.getuid()).pw_name
@@ -40,14 +41,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def left_behind(environment: dict[str, str]) -> list[str]:
     return sorted(path.name for path in Path(environment["TMPDIR"]).iterdir())
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 # Slow: fifteen processes one after another, which is what an operator and an agent do.
@@ -79,7 +72,7 @@ def test_what_changed_between_approval_and_call_is_never_sent(environment: dict[
         assert any(re.fullmatch(expected, line) for line in ended.stderr.splitlines()), expected
     book = [json.loads(line) for line in (kept / "courier" / "book.jsonl").read_text().splitlines()]
     assert [line["arguments"] for line in book if line.get("called") == "ship"] == [{"order": "A7"}, {"order": "B2"}]
-    assert not [line["process"] for line in book if is_running(line["process"])]
+    assert not [line["process"] for line in book if not is_gone(line["process"])]
 
 
 def test_whoever_does_not_accept_what_is_shown_ends_it(environment: dict[str, str], tmp_path: Path) -> None:

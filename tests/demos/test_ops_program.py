@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.demos.terminal import at_a_terminal
+from tests.processes import is_gone
 
 pytestmark = pytest.mark.slow
 
@@ -67,14 +68,6 @@ def desk_of(progress: str) -> int:
     return int(re.search(r"the ticket desk is process (\d+)", progress)[1])
 
 
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 # ---------------------------------------------------------------- a script
 
 
@@ -91,7 +84,7 @@ def test_the_whole_story_holds_and_its_numbers_come_from_the_stores(environment)
     # Reads share nothing here, so each costs a commit to begin and one to end; the exact number is the store's affair.
     assert 100 <= commits <= 135
     assert left_behind(environment) == []
-    assert not is_running(desk_of(ended.stderr))
+    assert is_gone(desk_of(ended.stderr))
 
 
 def test_progress_goes_to_people_and_the_summary_ends_it(environment):
@@ -247,7 +240,7 @@ def test_an_interrupt_stops_the_desk_and_leaves_nothing(environment, number):
     with at_a_terminal(environment, *COMMAND) as terminal:
         terminal.wait_for(QUESTION)
         desk = desk_of(terminal.printed)
-        assert is_running(desk)
+        assert not is_gone(desk)
         began = time.monotonic()
         terminal.process.send_signal(number)
         code = terminal.end()
@@ -255,5 +248,5 @@ def test_an_interrupt_stops_the_desk_and_leaves_nothing(environment, number):
     assert code == 130
     assert "interrupted; the ticket desk is stopped" in terminal.printed
     assert time.monotonic() - began < 10
-    assert not is_running(desk)
+    assert is_gone(desk)
     assert left_behind(environment) == []

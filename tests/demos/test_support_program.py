@@ -16,6 +16,7 @@ import pytest
 from placet.demos.support import program
 from placet.demos.support.words import LANGUAGES
 from tests.demos.terminal import at_a_terminal
+from tests.processes import is_gone
 
 COMMAND = (sys.executable, "-m", "placet.demos.support")
 SUMMARY = {
@@ -59,14 +60,6 @@ def service_of(progress: str) -> int:
     return int(found[1])
 
 
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.req("B188", "H055")
 def test_the_whole_story_holds_and_its_numbers_come_from_the_stores(environment: dict[str, str]) -> None:
     ended = run(environment, "--yes-as", "Mara \u202eOyelaran", "--json")
@@ -75,7 +68,7 @@ def test_the_whole_story_holds_and_its_numbers_come_from_the_stores(environment:
     assert r"confirmed by Mara \u{202e}Oyelaran" in ended.stderr
     assert "FAILED:" not in ended.stderr
     assert list(Path(environment["TMPDIR"]).iterdir()) == []
-    assert not is_running(service_of(ended.stderr))
+    assert is_gone(service_of(ended.stderr))
 
 
 def test_it_is_told_in_chinese_too(environment: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from placet.model.outcome import Failed, Outcome, Replayed, Succeeded, Unknown
 from placet.testing.kill_points import SentinelRemote
 from tests.engine import process_tools
 from tests.engine.conftest import OPERATOR
+from tests.processes import children_of, command_of
 
 TOOLS = (process_tools.look, process_tools.pay, process_tools.settle, process_tools.too_slow_to_start)
 SETTINGS = GateSettings(pause_seconds=0.05, grace_seconds=0.05, lease_seconds=30.0)
@@ -85,15 +86,12 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def wardens() -> set[str]:
+def wardens() -> set[int]:
     """Children of this process that are wardens, or were and have not been waited for."""
-    found = set()
-    for task in os.listdir("/proc/self/task"):
-        for pid in Path(f"/proc/self/task/{task}/children").read_text().split():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"placet.adapters.transports.warden" in command or not command:
-                found.add(pid)
-    return found
+    commands = {child: command_of(child) for child in children_of(os.getpid())}
+    return {
+        child for child, command in commands.items() if b"placet.adapters.transports.warden" in command or not command
+    }
 
 
 async def test_a_read_and_a_write_succeed_and_the_write_is_replayed(house: House) -> None:

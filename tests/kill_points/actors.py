@@ -317,7 +317,10 @@ def stood_still(process: BaseProcess, store: Path, *, within: float = 30.0) -> N
 def _stands(process: int) -> bool:
     """Every thread: one that waits for the disk stands only after that."""
     threads = Path(f"/proc/{process}/task").glob("*/stat")
-    return all(thread.read_text().rpartition(")")[2].split()[0] in "Tt" for thread in threads)
+    try:
+        return all(thread.read_text().rpartition(")")[2].split()[0] in "Tt" for thread in threads)
+    except OSError:  # one of them ended meanwhile
+        return False
 
 
 def _can_be_written(store: Path) -> bool:

@@ -23,6 +23,7 @@ from placet.model.outcome import Replayed, Succeeded
 from placet.testing.kill_points import SentinelRemote
 from tests.kill_points import process_tools
 from tests.kill_points.actors import AGENT, KILLED, SETTINGS, assert_audit_is_whole, ended, recovered, start
+from tests.processes import is_gone
 
 pytestmark = pytest.mark.req("H042", "H046", "C045")
 
@@ -96,13 +97,6 @@ def within(seconds: float, happened: Callable[[], bool]) -> None:
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def are_gone(processes: dict[str, int]) -> bool:

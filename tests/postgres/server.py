@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from tests.places import for_sockets
+from tests.processes import children_of
 
 Value = TypeVar("Value")
 _START_SECONDS = 60.0
@@ -87,7 +88,7 @@ class Server:
 
     def kill(self) -> None:
         """As when the power fails, for the server: no process of it is left."""
-        children = _children(self.process.pid)
+        children = children_of(self.process.pid)
         self.process.kill()
         self.process.wait()
         for child in children:
@@ -173,13 +174,6 @@ def _not_root() -> list[str]:
     if subprocess.run([*mapped, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
         return mapped
     return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-
-
-def _children(process: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{process}/task").glob("*/children"):
-        found += [int(child) for child in task.read_text().split()]
-    return found
 
 
 class _no_such_process:  # reads like suppress

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.places import for_sockets
 from tests.postgres.server import Admin, Server, _not_root
+from tests.processes import children_of
 
 _SECONDS = 60.0
 
@@ -66,5 +67,4 @@ def frozen(server: Server) -> None:
 
 
 def _family(server: Server) -> list[int]:
-    children = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    return [server.process.pid, *(int(child) for each in children for child in each.read_text().split())]
+    return [server.process.pid, *children_of(server.process.pid)]

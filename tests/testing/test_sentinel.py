@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 import placet
 from placet.errors import MisuseError, NotSent, RemoteStatus, ToolRejected
 from placet.testing import Manner, Sentinel, SentinelFailed, SentinelRules
+from tests.processes import is_gone
 
 LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
 SERVICES = {
@@ -200,17 +200,9 @@ def test_a_sentinel_ends_with_its_parent(tmp_path: Path) -> None:
     process = int(ran.stdout)
 
     until = time.monotonic() + 20
-    while _is_alive(process):
+    while not is_gone(process):
         assert time.monotonic() < until, "the sentinel outlived its parent"
         time.sleep(0.02)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (OSError, IndexError):
-        return False
 
 
 @pytest.mark.req("C027", "C040")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -162,14 +161,6 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(LONGEST_SECONDS):
         while not holds():
             await asyncio.sleep(0.005)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def pinned(definitions: tuple[Definition, ...]) -> Pins:

@@ -13,7 +13,8 @@ import pytest
 
 from placet.model.destinations import SecretPlace, SecretRef
 from placet.model.upstreams import Statefulness, StdioWay, Upstream
-from tests.upstreams.scene import SERVERS, Server, gate_with, is_gone, joined, over_stdio, submit, until, wait_until
+from tests.processes import children_of, is_gone, parent_of
+from tests.upstreams.scene import SERVERS, Server, gate_with, joined, over_stdio, submit, until, wait_until
 
 GATEWAY = """
 import asyncio, sys
@@ -120,7 +121,7 @@ def test_a_gateway_or_warden_that_is_killed_leaves_no_server_behind(tmp_path: Pa
     try:
         assert gateway.stdout is not None and gateway.stdout.readline() == b"up\n"
         process = server.process
-        warden = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        warden = parent_of(process)
         assert warden != gateway.pid
         os.kill(gateway.pid if victim == "gateway" else warden, signal.SIGKILL)
         wait_until(lambda: is_gone(process))
@@ -140,7 +141,3 @@ async def test_no_shell_reads_what_is_declared(tmp_path: Path) -> None:
 
     assert outcome.code == "upstream_unavailable" and not marker.exists()
     assert SERVERS.is_dir()
-
-
-def children_of(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

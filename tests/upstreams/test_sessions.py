@@ -13,6 +13,7 @@ import placet
 from placet.model.contract import RetryPolicy
 from placet.model.issuers import Network
 from placet.model.upstreams import Statefulness, StdioWay, StreamableWay, Upstream
+from tests.processes import is_gone
 from tests.upstreams.scene import (
     AGENT,
     OTHER,
@@ -20,7 +21,6 @@ from tests.upstreams.scene import (
     TERMS,
     Server,
     gate_with,
-    is_gone,
     joined,
     over_http,
     over_stdio,

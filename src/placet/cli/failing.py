@@ -91,7 +91,10 @@ _OF_REFUSALS = {
     "grant_suspect": Exit.DENIED,
     "operation_of_another": Exit.DENIED,
     "not_your_run": Exit.DENIED,
+    "tool_not_in_run": Exit.DENIED,
     "approval_denied": Exit.NOT_APPROVED,
+    "approval_expired": Exit.NOT_APPROVED,
+    "approval_withdrawn": Exit.NOT_APPROVED,
     "approver_not_entitled": Exit.NOT_APPROVED,
     "edited_by_person": Exit.NOT_APPROVED,
 }
