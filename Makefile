@@ -5,7 +5,8 @@ PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
 # Extra arguments for the program behind a target, e.g. make demo ARGS="--yes-as mara"
 ARGS ?=
-TEST_WORKERS ?= 2
+# One more than the two cores that this is measured on: many tests wait for processes, servers and clocks.
+TEST_WORKERS ?= 3
 # The PostgreSQL servers of `make test-servers`; `make test` takes the 18 that the development requirements bring along.
 SERVERS ?= 15
 
@@ -16,13 +17,14 @@ FUZZ_READY := .venv/.fuzz-ready
 API_READY := .schemathesis/.ready
 NPM_READY := .npm/.ready
 SERVERS_READY := .mcp-servers/.ready
+OLDEST_READY := .oldest/.ready
 # Alone: the suite waits half a second for some answers, and does not ask how busy the machine is.
 SCORE := tests/mcp_conformance/test_score.py
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers check coverage mutation fuzz api mcp-conformance bench bench-peers fmt requirements pins clean
+.PHONY: help demo test test-exhaustive test-servers test-oldest check coverage mutation fuzz api mcp-conformance bench bench-peers fmt requirements pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -32,10 +34,17 @@ demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
 
 test: $(DEV_READY) $(API_READY) $(NPM_READY) $(SERVERS_READY) ## Run the tests (ARGS="-k name")
 	@$(BIN)/python -m compileall -q src/placet # else every process that a test starts would compile it again
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore=$(SCORE) $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m 'not exhaustive' --ignore=$(SCORE) $(ARGS)
+
+test-exhaustive: $(DEV_READY) $(API_READY) ## Run all of what `make test` runs a sample of
+	@$(BIN)/python -m compileall -q src/placet
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m exhaustive $(ARGS)
 
 test-servers: $(DEV_READY) ## Run what takes a PostgreSQL server on others (SERVERS=15)
-	PLACET_TEST_SERVERS=$(SERVERS) $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m server $(ARGS)
+	PLACET_TEST_SERVERS=$(SERVERS) $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m 'server and not (exhaustive and slow)' $(ARGS)
+
+test-oldest: $(DEV_READY) $(OLDEST_READY) ## The adapters of agent frameworks, on the oldest versions that the extras allow
+	PYTHONPATH=.oldest $(BIN)/python -m pytest tests/integrations/test_boundary_nodes.py tests/integrations/test_langchain.py tests/integrations/test_openai_agents.py $(ARGS)
 
 check: $(DEV_READY) ## Format, lint, types, import contracts, documents
 	$(BIN)/ruff format --check .
@@ -85,11 +94,12 @@ pins: $(DEV_READY) ## Compile requirements/*.txt from pyproject.toml and require
 	$(BIN)/uv $(COMPILE) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
 	$(BIN)/uv $(COMPILE) requirements/schemathesis.in -o requirements/schemathesis.txt
 	$(BIN)/uv $(COMPILE) requirements/mcp-servers.in -o requirements/mcp-servers.txt
+	$(BIN)/uv $(COMPILE) --no-deps requirements/oldest.in -o requirements/oldest.txt
 	$(BIN)/python scripts/npm_lock.py
 	@for peer in requirements/peers/*.in; do $(BIN)/uv $(COMPILE) $$peer -o $${peer%.in}.txt; done
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf .venv .mcp-servers .npm .peers .schemathesis build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
+	rm -rf .venv .mcp-servers .npm .oldest .peers .schemathesis build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mutation .mypy_cache .pytest_cache .ruff_cache fuzz/grown
 	find src tests scripts fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(PACKAGE)
@@ -117,6 +127,16 @@ $(SERVERS_READY): $(DEV_READY) requirements/mcp-servers.txt
 		"$(UV)" pip install --quiet --python .mcp-servers/bin/python --require-hashes -r requirements/mcp-servers.txt; \
 	else \
 		.mcp-servers/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp-servers.txt; \
+	fi
+	@touch $@
+
+# Packages alone, which come before those of .venv when both are on the path.
+$(OLDEST_READY): $(DEV_READY) requirements/oldest.txt
+	@rm -rf .oldest
+	@if [ -n "$(UV)" ]; then \
+		"$(UV)" pip install --quiet --python $(BIN)/python --target .oldest --no-deps --require-hashes -r requirements/oldest.txt; \
+	else \
+		$(BIN)/python -m pip --disable-pip-version-check install --quiet --target .oldest --no-deps --require-hashes -r requirements/oldest.txt; \
 	fi
 	@touch $@
 

@@ -38,7 +38,7 @@ make_venv() {
 
 install() {
     if [ -n "$UV" ]; then
-        VIRTUAL_ENV=$PWD/.venv "$UV" pip install --quiet "$@"
+        VIRTUAL_ENV=$PWD/.venv "$UV" pip install --quiet --compile-bytecode "$@"
     else
         .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
         .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"

@@ -54,7 +54,9 @@ _REGION = re.compile(r"<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: \1 -->", re
 
 # ---------------------------------------------------------------- outcomes
 
-_CONTRACT = SimpleNamespace(name="the tool", argument_names=(), arguments_schema={})
+_CONTRACT = SimpleNamespace(
+    name="the tool", argument_names=(), arguments_schema={}, silence_seconds=None, timeout_seconds=10.0
+)
 _CALL = cast(Any, SimpleNamespace(reply_to="c1", operation_key="key", contract=_CONTRACT))
 _APPROVAL = cast(Any, SimpleNamespace(question=SimpleNamespace(approval_id="apr-1")))
 
@@ -245,6 +247,11 @@ def defaults_table() -> str:
     rows: list[tuple[str, object, str]] = [
         *((f"`GateSettings.{name}`", value, _attribute(GateSettings, name)) for name, value in _fields(settings)),
         ("`tool(timeout_seconds=)`", options["timeout_seconds"], "deadline of one attempt"),
+        (
+            "`tool(silence_seconds=)`",
+            options["silence_seconds"],
+            "how long an attempt may say nothing of its progress; None as long as the deadline lets it",
+        ),
         ("`tool(max_argument_bytes=)`", options["max_argument_bytes"], "canonical arguments of one call"),
         ("`tool(max_result_bytes=)`", options["max_result_bytes"], "canonical result of one call"),
         ("`RetryPolicy.max_attempts`", retry.max_attempts, "attempts of one dispatch, the first included"),
@@ -313,14 +320,17 @@ def _attribute(kind: type, name: str) -> str:
 
 
 @cache
-def _calls_by_name() -> dict[str, list[ast.Call]]:
-    """Every call in the package outside the front doors, by the last name of what is called."""
-    found: dict[str, list[ast.Call]] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        if not {"cli", "demos"} & set(path.relative_to(SOURCE).parts):
-            for name, call in _calls([ast.parse(path.read_text("utf-8"), filename=str(path))]):
-                found.setdefault(name, []).append(call)
-    return found
+def _calls_named(wanted: str) -> tuple[ast.Call, ...]:
+    """Every call of that name in the package outside the front doors. Modules that do not write it are not parsed."""
+    trees = (ast.parse(text, filename=str(path)) for path, text in _sources() if f"{wanted}(" in text)
+    return tuple(call for name, call in _calls(trees) if name == wanted)
+
+
+@cache
+def _sources() -> tuple[tuple[Path, str], ...]:
+    paths = sorted(SOURCE.rglob("*.py"))
+    inside = (path for path in paths if not {"cli", "demos"} & set(path.relative_to(SOURCE).parts))
+    return tuple((path, path.read_text("utf-8")) for path in inside)
 
 
 def _calls(trees: Iterable[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
@@ -336,7 +346,7 @@ def _calls(trees: Iterable[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
 def _constants_of(function: str, *, keyword: str | None = None) -> set[str]:
     """Constant texts handed to a function: in the named keyword, or else as first argument."""
     found: set[str] = set()
-    for call in _calls_by_name().get(function, []):
+    for call in _calls_named(function):
         given = call.args[:1] if keyword is None else [each.value for each in call.keywords if each.arg == keyword]
         found |= {each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)}
     return found
@@ -407,7 +417,7 @@ def _refusals_in(module: object) -> Iterator[tuple[str, str]]:
 
 def _edits_refused() -> Iterator[tuple[str, str]]:
     """Code and sentence of each `NoEdit`."""
-    for call in _calls_by_name().get("NoEdit", []):
+    for call in _calls_named("NoEdit"):
         said = {each.arg: each.value.value for each in call.keywords if isinstance(each.value, ast.Constant)}
         if said:
             yield str(said["code"]), str(said["message"])

@@ -1,5 +1,6 @@
 """What every test may use. Kept light: a fixture here is paid for, or at least read, by all of them."""
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -26,6 +27,18 @@ def pytest_configure() -> None:
     settings.register_profile("small", max_examples=100, deadline=None, derandomize=repeats, print_blob=True)
     settings.register_profile("large", max_examples=5_000, deadline=None, derandomize=repeats, print_blob=True)
     settings.load_profile(os.environ.get("PLACET_PROPERTIES") or "small")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: looking through it for garbage took as long as collecting it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from placet.bootstrap.addresses import MEMORY
     from placet.bootstrap.opening import Recovery
     from placet.bootstrap.opening import open_gate as open
-    from placet.bootstrap.surroundings import LogSink, configure_logging
+    from placet.bootstrap.surroundings import LogSink, configure_logging, knowledge_meter
+    from placet.cli.embedding import upstreams_from
     from placet.engine.desk import ApprovalView, Desk
     from placet.engine.drain import DrainReport
     from placet.engine.gate import Gate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from placet.engine.workflow import Workflows
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
     from placet.model.approval import ApprovalState
+    from placet.model.call_progress import CallProgress
     from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeContext
     from placet.model.contract import (
         ApprovalMode,
@@ -94,7 +96,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "placet.bootstrap.addresses": ("MEMORY",),
     "placet.bootstrap.opening": ("Recovery",),
-    "placet.bootstrap.surroundings": ("LogSink", "configure_logging"),
+    "placet.bootstrap.surroundings": ("LogSink", "configure_logging", "knowledge_meter"),
+    "placet.cli.embedding": ("upstreams_from",),
     "placet.engine.desk": ("ApprovalView", "Desk"),
     "placet.engine.drain": ("DrainReport",),
     "placet.engine.gate": ("Gate",),
@@ -108,6 +111,7 @@ _HOMES = {
     "placet.engine.workflow": ("Workflows",),
     "placet.errors": ("NotSent", "PlacetError", "RemoteStatus", "ToolRejected"),
     "placet.model.approval": ("ApprovalState",),
+    "placet.model.call_progress": ("CallProgress",),
     "placet.model.context": ("Absent", "CallContext", "CannotTell", "Found", "ProbeContext"),
     "placet.model.contract": (
         "ApprovalMode",
@@ -188,6 +192,7 @@ __all__ = [
     "Breaker",
     "Busy",
     "CallContext",
+    "CallProgress",
     "CannotTell",
     "Conflict",
     "Contract",
@@ -273,6 +278,7 @@ __all__ = [
     "anthropic_turn",
     "configure_logging",
     "escape_for_people",
+    "knowledge_meter",
     "mcp_tool",
     "open",
     "openai_responses_tool",
@@ -281,6 +287,7 @@ __all__ = [
     "openai_turn",
     "tool",
     "tool_from_schema",
+    "upstreams_from",
 ]
 
 

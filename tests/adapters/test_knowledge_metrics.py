@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from placet.adapters.telemetry.knowledge_metrics import PrometheusKnowledgeMeter
 from placet.errors import KnowledgeUnavailable
 from placet.knowledge import KnowledgeBase, Library, Meaning
+from placet.rules.evidence import Lacking
 from placet.testing import FakeClock
 
 
@@ -61,7 +62,7 @@ def test_models_and_refusals_are_counted(registry, meter):
     meter.model_tokens(provider="scripted", kind="prompt", tokens=120)
     for nonsense in (-1, 1.5, True, None, "9", 1 << 62):
         meter.model_tokens(provider="scripted", kind="prompt", tokens=nonsense)
-    meter.refused(reason="too_weak")
+    meter.refused(reason=Lacking.TOO_WEAK)
 
     assert value(registry, "placet_model_calls_total", provider="scripted", outcome="answered") == 1
     assert value(registry, "placet_model_tokens_total", provider="scripted", kind="prompt") == 120

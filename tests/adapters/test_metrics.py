@@ -76,6 +76,7 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
     meter.effects_unknown(0, 0)
     meter.effects_unknown_for(reason="gave_up", count=1)
     meter.heartbeat_failed()
+    meter.run_write_refused()
     meter.recovered(at_seconds=1.0)
     meter.alarmed(kind="record_altered")
     meter.calls_running(tool="refund", change=1)
@@ -117,6 +118,7 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
         ("placet_recovery_failures_total",),
         ("placet_effects_unknown_by_reason", "reason"),
         ("placet_heartbeat_failures_total",),
+        ("placet_stale_run_writes_total",),
         ("placet_sign_ins_total", "kind", "outcome"),
         ("placet_rate_limited_total", "scope"),
         ("placet_rate_limiter_failures_total",),

@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,11 +15,12 @@ import pytest
 from placet.adapters import name_lookups
 from placet.adapters.identity.fetching import Fetcher, NotFetched
 from placet.adapters.notify.posting import Poster
-from placet.adapters.reaching import AddressRefused, ReachingTransport
+from placet.adapters.reaching import AddressRefused, ReachingTransport, trusted_by
 from placet.model.issuers import Network
 from placet.ports.notifier import NotDelivered
 from placet.testing import FakeClock
 from tests.adapters.notify.conftest import Names
+from tests.certificates import write_certificate
 from tests.openapi.conftest import Service, reply
 
 SECRET = "s3cr3t-of-the-address"
@@ -149,3 +151,15 @@ async def test_what_others_log_of_their_own_requests_is_left_alone(
         async with httpx.AsyncClient(trust_env=False) as client:
             await client.get(here.url)
     assert "theirs" in caplog.text
+
+
+async def test_who_is_trusted_is_read_once_for_all_transports_and_again_when_it_changed(tmp_path: Path) -> None:
+    certificate, _ = write_certificate(tmp_path, "localhost")
+    usual, own = await trusted_by(None), await trusted_by(certificate)
+
+    assert await trusted_by(None) is usual is not own
+    assert await trusted_by(certificate) is own
+    (tmp_path / "other").mkdir()
+    other, _ = write_certificate(tmp_path / "other", "localhost", "other.localhost")
+    certificate.write_bytes(other.read_bytes() + b"\n")
+    assert await trusted_by(certificate) is not own

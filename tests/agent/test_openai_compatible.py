@@ -71,6 +71,7 @@ async def test_an_endpoint_that_is_not_there_is_told() -> None:
             await model.answer(HELLO, [])
 
     assert (caught.value.code, caught.value.status) == ("model_unavailable", None)
+    assert there.url.split("/")[2] in str(caught.value)  # where nobody answered
     _holds_nothing(caught.value)
 
 
@@ -103,6 +104,57 @@ async def test_without_a_credential_it_is_told_at_once(monkeypatch: pytest.Monke
         OpenAICompatible(model="m", base_url="http://127.0.0.1:9/v1")
 
     assert caught.value.code == "model_key_missing"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://models.example/v1", "http://10.0.0.7:11434/v1", "http://localhost.example/v1", "http://127.1.example"],
+)
+@pytest.mark.parametrize("place", ["given", "environment"])
+def test_a_credential_goes_to_no_other_host_over_plain_http(
+    address: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    if place == "environment":
+        monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAICompatible(model="m", base_url=address if place == "given" else None)
+
+    assert caught.value.code == "model_key_exposed"
+    assert address.split("/")[2] in str(caught.value)
+    _holds_nothing(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("https://models.example/v1", "models.example"),
+        ("http://localhost:11434/v1", "localhost:11434"),
+        ("http://127.0.0.2/v1", "127.0.0.2"),
+        ("http://[::1]:8/v1", "[::1]:8"),
+        (f"https://user:{SECRET}@models.example:8443/{SECRET}/v1?key={SECRET}", "models.example:8443"),
+    ],
+)
+async def test_it_goes_to_others_over_https_and_to_this_machine_as_it_is(address: str, host: str) -> None:
+    async with OpenAICompatible(model="m", base_url=address, api_key="k") as model:
+        assert model.host == host
+
+
+async def test_an_endpoint_elsewhere_over_plain_http_is_asked_without_a_credential(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with OpenAICompatible(model="m", base_url="http://10.0.0.7:11434/v1") as model:
+        assert model.host == "10.0.0.7:11434"
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ftp://models.example/v1", "http://", "http://\0"])
+def test_an_address_that_is_none_is_told(address: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAICompatible(model="m", base_url=address, api_key=SECRET)
+
+    assert caught.value.code == "model_address_invalid"
+    _holds_nothing(caught.value)
 
 
 def _holds_nothing(error: BaseException) -> None:

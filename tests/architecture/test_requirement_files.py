@@ -1,6 +1,7 @@
 """What is installed is pinned, hashed, and named without saying where it comes from."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,17 @@ def test_no_file_names_an_address_or_a_place_on_a_machine(path: Path) -> None:
 def test_development_holds_all_that_running_and_building_need_in_the_same_versions() -> None:
     assert names("run.txt").items() <= names("dev.txt").items()
     assert names("build.txt").items() <= names("dev.txt").items()
+
+
+def test_the_oldest_frameworks_that_are_tried_are_the_oldest_that_the_extras_allow() -> None:
+    extras = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    lowest = {
+        name: bound
+        for extra in ("langchain", "openai-agents", "pydantic-ai")
+        for name, bound in re.findall(r"([a-z-]+)>=([0-9.]+)", " ".join(extras[extra]))
+    }
+    tried = {name: re.sub(r"(\.0)+$", "", version) for name, version in names("oldest.txt").items()}
+    developed = {name: re.sub(r"(\.0)+$", "", version) for name, version in names("dev.txt").items()}
+
+    assert lowest == {name: (tried | {"pydantic-ai-slim": developed["pydantic-ai-slim"]})[name] for name in lowest}
+    assert tried.keys() < lowest.keys()

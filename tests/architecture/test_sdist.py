@@ -20,4 +20,4 @@ def test_the_documents_travel_with_the_source(tmp_path: Path) -> None:
     documents |= {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "docs").rglob("*.md")}
     assert {"README.md", "ARCHITECTURE.md", "SECURITY.md", "docs/errors.md"} <= documents
     assert documents - names == set()
-    assert {"LICENSE", "Makefile", "pyproject.toml", "src/placet/__init__.py", "tests/conftest.py"} <= names
+    assert {".ci/run", "LICENSE", "Makefile", "pyproject.toml", "src/placet/__init__.py", "tests/conftest.py"} <= names

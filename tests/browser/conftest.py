@@ -40,6 +40,11 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Playwright's own, which the last list of features would take back, and what draws a window that nobody sees.
+    "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades"
+    ",HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning"
+    ",AvoidCorsURLLoaderRestartOnRedirect,OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch"
+    ",InitialWebUI,WebUIReloadButton,WebUIToolbar,WebUIOmniboxPopup,PreloadTopChromeWebUI",
 ]
 
 

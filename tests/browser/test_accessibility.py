@@ -13,7 +13,7 @@ from tests.console.shop import MEI
 pytestmark = [pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 async def test_axe_finds_nothing_on_any_page(open_site: OpenSite, scheme: Any) -> None:
     site = await open_site()
     await site.ask("lose", order="o-9")

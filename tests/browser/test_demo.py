@@ -18,7 +18,9 @@ from tests.browser.conftest import ARGUMENTS, LAUNCH_PATIENCE, PATIENCE, chromiu
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("decision", "ending"), [("Approve", 0), ("Deny", 6)])
+@pytest.mark.parametrize(
+    ("decision", "ending"), [("Approve", 0), pytest.param("Deny", 6, marks=pytest.mark.exhaustive)]
+)
 async def test_the_agent_waits_for_a_decision_in_the_console(tmp_path: Path, decision: str, ending: int) -> None:
     program = chromium()
     process = await asyncio.create_subprocess_exec(

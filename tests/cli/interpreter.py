@@ -28,7 +28,7 @@ from pydantic import create_model
 
 _MOST_BYTES = 100_000
 """Of one request, which is one datagram."""
-_OWN = ("PLACET_", "API_")
+_OWN = ("PLACET_", "API_", "HOOK_")
 """Variables that nobody reads before placet begins."""
 _LOADED = ("apsw", "pydantic", "rich.console", "rich.table", "typer.core")
 _PACKAGES = (

@@ -18,6 +18,7 @@ def test_a_task_is_worked_at_with_the_projects_tools(project) -> None:
         ran = project.run("agent", "Put hello.", "--model", "m", "--base-url", there.url, **KEY)
 
     assert (ran.code, ran.out) == (0, "Put it. \\u{1b}[31mRed\n")
+    assert f"model m at {there.url.split('/')[2]}\n" in ran.err
     assert re.search(r"^succeeded  put  [0-9a-f]{24}\.0  succeeded$", ran.err, re.MULTILINE)
     assert re.search(r"^refused  forbidden  [0-9a-f]{24}\.0  denied$", ran.err, re.MULTILINE)
     assert (project.folder / "put.txt").read_text() == "hello\n"
@@ -38,6 +39,32 @@ def test_it_ends_while_a_person_is_asked_and_is_gone_on_with_afterwards(project)
 
     assert (again.code, again.out) == (0, "Done.\n")
     assert (project.folder / "asked.txt").read_text() == "ran\n"
+
+
+def test_it_says_that_it_waits_for_a_person_and_how_long(project) -> None:
+    with endpoint([calls(("ask", {"text": "x"}))]) as there:
+        ran = project.run("agent", "Ask.", "--model", "m", "--base-url", there.url, "--wait", "0.05", **KEY)
+
+    assert ran.code == 5
+    assert "  waiting for the answer, up to 0.05 seconds; --wait 0 does not wait\n" in ran.err
+
+
+@pytest.mark.case("J03")
+@pytest.mark.parametrize(("more", "refused"), [((), 1), (("--polls", "look"), 0)], ids=["repeated", "polled"])
+def test_the_same_over_and_over_is_refused_unless_it_is_there_to_be_polled(
+    project, more: tuple[str, ...], refused: int
+) -> None:
+    with endpoint([calls(*[("look", {})] * 5), text("Enough.")]) as there:
+        ran = project.run("agent", "Look.", "--model", "m", "--base-url", there.url, *more, **KEY)
+
+    assert ran.code == 0
+    assert len(re.findall(r"^refused  look  .*  repeated$", ran.err, re.MULTILINE)) == refused
+
+
+def test_a_credential_goes_nowhere_over_plain_http(project) -> None:
+    ran = project.run("agent", "Look.", "--model", "m", "--base-url", "http://models.example/v1", "--json", **KEY)
+
+    assert (ran.code, ran.data["code"]) == (2, "model_key_exposed")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ DETAILS = SUMMARY | {
     "escalates_at",
     "escalated_at",
     "escalate_to",
+    "differences",
     "escalation_widens",
 }
 HOSTILE = "rm -rf /data\r\x1b[2K   ls\u200b\u202e\U000e0100" + " " * 400 + "end\x9b31m"

@@ -80,6 +80,14 @@ def test_a_name_that_no_tool_has_is_told_with_the_nearest(project) -> None:
     assert (project.folder / "put.txt").read_text() == "x\n"
 
 
+def test_a_scope_that_the_agent_lacks_is_named(project) -> None:
+    project.rewrite('"things.write"', '"things.other"')
+    refused = project.run("call", "--tool", "put", "--args", '{"text": "x"}')
+
+    assert refused.code == 3 and "scope_missing" in refused.out
+    assert 'next: "things.write" among the scopes of [agent] in placet.toml' in refused.err
+
+
 def test_text_output_keeps_data_and_talk_apart(project) -> None:
     ran = project.run("call", "--tool", "look", "--args", '{"word": "x"}', "--run", "r", "--call-id", "c1")
     quiet = project.run("call", "--tool", "look", "--quiet")

@@ -21,6 +21,7 @@ def test_each_setting_is_shown_with_who_said_it(project) -> None:
         "key": "flag",
         "policy": "default",
         "tools": "file",
+        "workflows": "default",
         "agent": "file",
         "people": "file",
         "retention": "default",

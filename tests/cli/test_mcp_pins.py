@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import placet
+from placet.bootstrap.relaying import relay_sides
+from placet.cli.project import load_tools, project_opening
+from placet.cli.settings import read_settings
+from placet.errors import KeyMaterialError
 
 from .conftest import ME, Project, Ran
 
@@ -123,6 +131,7 @@ def test_a_server_is_written_down_with_the_most_careful_terms_and_nothing_is_acc
     added = fresh.run("add", "desk", "--env", "LOG=info", "--tenant", "acme", "--", sys.executable, str(SERVER), ".")
 
     folder = fresh.project.folder
+    assert "as a person with the scope upstreams.accept: placet mcp accept desk" in added.err
     assert added.code == 0 and "U+200B" in added.err and "\u200b" not in added.err
     assert tomllib.loads((folder / "placet.toml").read_text())["upstreams"]["desk"] == {
         "command": sys.executable,
@@ -182,6 +191,7 @@ def test_wrong_usage_writes_nothing(fresh: Desk, words: tuple[str, ...]) -> None
 
 def test_a_server_that_does_not_answer_is_not_written_down_unless_it_is_not_to_be_asked(fresh: Desk) -> None:
     away = fresh.run("add", "desk", "--", "/nonexistent/server")
+    assert "there is no program '/nonexistent/server' here" in away.err
     assert away.code != 0 and not (fresh.project.folder / "upstreams").exists()
 
     assert fresh.run("add", "desk", "--offline", "--", "/nonexistent/server").code == 0
@@ -227,8 +237,24 @@ def test_it_takes_a_listed_person_with_the_scope_and_the_refusal_is_on_record(de
     refused = desk.accept()
 
     assert refused.code == 4 and 'adds "upstreams.accept" to the scopes' in refused.err
+    unnamed = desk.run("accept", "desk")  # before anybody is asked to paste digits
+    assert unnamed.code == 4 and 'adds "upstreams.accept" to the scopes' in unnamed.err
     assert desk.states() == {"create": "new", "find": "new"}
     assert "acceptance_refused" in desk.project.run("audit", "tail").out
+
+
+def test_a_tool_without_terms_is_told_from_one_that_waits_and_stays_hidden_when_it_is_accepted(desk: Desk) -> None:
+    (desk.project.folder / "upstreams" / "desk.toml").write_text(MANIFEST.partition("[tools.find]")[0])
+    listed = desk.run("list")
+    assert re.search(r"create +new +", listed.out) and re.search(r"find +new, no terms", listed.out)
+    (find,) = (e for e in desk.run("list", "--json").data["upstream_tools"] if e["tool"] == "find")
+    assert (find["state"], find["has_terms"]) == ("new", False)
+
+    accepted = desk.accept("find")
+
+    assert accepted.code == 0 and "find stays hidden: there is no [tools.find] in" in accepted.err
+    assert "Served by processes" not in accepted.err
+    assert desk.states() == {"create": "new", "find": "no_terms"}
 
 
 def test_who_accepted_and_when_is_shown(accepted: Desk) -> None:
@@ -408,3 +434,39 @@ def test_a_server_is_asked_with_the_way_in_of_a_tenant_that_it_is_for(desk: Desk
     assert asked.code == 0 and "secret" in asked.err  # what it would be shown is not there
     assert {each.code for each in refused} == {2}
     assert all("not for the tenant" in each.err for each in refused)
+
+
+async def test_a_server_of_which_no_tool_is_accepted_is_opened_with_the_project_for_what_is_relayed(desk: Desk) -> None:
+    settings = read_settings(config=str(desk.project.folder / "placet.toml"), store=None, key=None)
+    settings = replace(settings, tools=None)
+    tools = load_tools(settings)
+
+    opening = project_opening(settings, tools)
+    async with opening:
+        running = opening.running
+        sides = () if running is None else relay_sides(running.upstreams)
+
+    assert tools == () and [each.server for each in sides] == ["desk"]
+
+
+def test_a_program_of_its_own_has_the_upstreams_of_a_project(accepted: Desk, tmp_path: Path) -> None:
+    file = accepted.project.folder / "placet.toml"
+    (upstream,) = placet.upstreams_from(file)
+    assert sorted(tool.contract.name for tool in upstream.tools) == ["desk.create", "desk.find"]
+
+    key = read_settings(config=str(file), store=None, key=None).key_file
+    key.rename(tmp_path / "elsewhere.key")
+    with pytest.raises(KeyMaterialError):
+        placet.upstreams_from(file)
+    assert len(placet.upstreams_from(file, key=tmp_path / "elsewhere.key")[0].tools) == 2
+    file.with_name("placet.pins.json").unlink()
+    assert [each.tools for each in placet.upstreams_from(file)] == [()]
+
+
+def test_a_project_without_upstreams_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "placet.toml").write_text("")
+
+    for name, code in {"placet.toml": "config_invalid", "nowhere.toml": "config_missing"}.items():
+        with pytest.raises(placet.PlacetError) as refused:
+            placet.upstreams_from(tmp_path / name)
+        assert refused.value.code == code and refused.value.hint

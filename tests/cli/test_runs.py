@@ -98,3 +98,19 @@ def test_a_run_that_may_not_be_changed_ends_with_a_next_step(project: Project) -
     refused = project.run("runs", "cancel", "r1")
     assert refused.code != 0
     assert "ops.stop" in refused.err
+
+
+def test_runs_are_listed_by_their_status(project: Project) -> None:
+    begun(project)
+    project.rewrite('"approvals.decide", ', '"approvals.decide", "ops.stop", ')
+    assert project.run("runs", "cancel", "r1").code == 0
+
+    def listed(*words: str) -> list[str]:
+        return [run["run_id"] for run in project.run("runs", "list", "--json", *words).data["runs"]]
+
+    assert (listed("--status", "cancelled"), listed("--status", "paused")) == (["r1"], [])
+    assert listed("--status", "open") == NAMES[:0:-1]
+    assert listed("--status", "open", "--left-open", "waiting") == ["r2"]
+    assert listed("--status", "open", "--limit", "1") == NAMES[2:]
+    wrong = project.run("runs", "list", "--status", "gone")
+    assert (wrong.code, "open, paused, done, failed, cancelled" in wrong.err) == (2, True)

@@ -224,6 +224,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "the usual port": ("[serve]\npublic_url = 'https://desk.example:443'", "public_url"),
     "in the clear": ("[serve]\npublic_url = 'http://desk.example'", "public_url"),
     "a user": ("[serve]\npublic_url = 'https://me@desk.example'", "public_url"),
+    "another trace": ("[serve]\nmcp_resumed_traces = 'new'", "'mcp_resumed_traces' in [serve]"),
     "everybody": ("[serve]\ntrusted_proxies = ['0.0.0.0/0']", "never everybody"),
     "no address": ("[serve]\ntrusted_proxies = ['proxy.example']", "trusted proxy"),
     "half a certificate": ("[serve]\ncertificate = 'c.pem'", "certificate_key"),

@@ -12,6 +12,7 @@ DETAILS = SUMMARY | {
     "description",
     "isolation",
     "timeout_seconds",
+    "silence_seconds",
     "max_attempts",
     "remote",
     "operation_key",

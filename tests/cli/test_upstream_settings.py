@@ -184,3 +184,10 @@ def test_what_means_nothing_is_refused_with_its_place_and_no_secret(text: str, t
 @pytest.mark.parametrize("tables", [None, {}])
 def test_a_project_without_upstreams_has_none(tables: Any) -> None:
     assert upstreams_of(tables, file=FILE, folder=FOLDER) == ()
+
+
+@pytest.mark.parametrize("name", ["Expect", "via", "Keep-Alive", "Content-Type", "Content-Encoding"])
+def test_no_credential_is_in_a_header_that_says_how_a_message_travels(name: str) -> None:
+    with pytest.raises(ConfigProblem):
+        read(f'[upstreams.desk]\nurl = "https://desk.example/"\n'
+             f'credential = {{ form = "header", name = "{name}", secret = "env:X" }}')  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -274,6 +275,7 @@ class InterleavingsOnPostgres(Interleavings):
         self.clusters[0].drop(self.database)
 
 
+@pytest.mark.exhaustive
 class TestInterleavingsOnPostgres(InterleavingsOnPostgres.TestCase):
     settings = settings(TestInterleavings.settings, max_examples=settings.default.max_examples // 12)
 

@@ -13,7 +13,7 @@ from placet import InlineDriver, Principal, Progress, Workflow, Workflows
 from placet.demos.support.drafts_client import DraftsClient
 from placet.demos.support.tools import DRAFT_SCOPE, READ_SCOPE, confirmed_by_whom_it_is_for, support_tools
 from placet.demos.support.workflow import SUPPORT, Question
-from placet.knowledge import KnowledgeBase, Library, Meaning
+from placet.knowledge import KnowledgeBase, KnowledgeMeter, Library, Meaning
 
 SCOPES = (READ_SCOPE, DRAFT_SCOPE)
 CUSTOMER = Principal.person("mara", tenant="acme", roles=("operator",), scopes=(*SCOPES, "approvals.decide"))
@@ -94,10 +94,11 @@ async def opened(
     workflow: Workflow = SUPPORT,
     store: str | Path = placet.MEMORY,
     library: Library | None = None,
+    meter: KnowledgeMeter | None = None,
 ) -> AsyncIterator[Desk]:
     library = library or library_of(folder)
     async with placet.open(
-        tools=support_tools(library, drafts),
+        tools=support_tools(library, drafts, meter=meter),
         store=store,
         policy=confirmed_by_whom_it_is_for(),
         recovery=placet.Recovery.MANUAL,

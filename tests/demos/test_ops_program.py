@@ -205,7 +205,9 @@ def test_a_person_reads_the_call_and_says_yes_twice(environment):
     assert left_behind(environment) == []
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "yeah sure\n"])
+@pytest.mark.parametrize(
+    "answer", ["n\n", "yeah sure\n", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("\n", "\x04"))]
+)
 def test_whoever_does_not_say_yes_has_declined(environment, answer):
     with at_a_terminal(environment, *COMMAND, "--quiet") as terminal:
         terminal.wait_for(QUESTION)
@@ -235,7 +237,7 @@ def test_the_second_ticket_can_be_declined_too(environment):
     assert "FAILED" not in terminal.printed
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_an_interrupt_stops_the_desk_and_leaves_nothing(environment, number):
     with at_a_terminal(environment, *COMMAND) as terminal:
         terminal.wait_for(QUESTION)

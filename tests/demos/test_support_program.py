@@ -26,10 +26,10 @@ SUMMARY = {
     "declined": False,
     "expectations": {"held": 16, "failed": []},
     "runs": {"done": 3, "index_not_ready": 1},
-    "searches": 3,
+    "searches": 4,
     "approvals": {"approved": 1, "denied": 0},
     "drafts": {"kept": 1, "requests": 2},
-    "audit": {"events": 48, "unpaired": 0, "verified": True},
+    "audit": {"events": 50, "unpaired": 0, "verified": True},
     "leaks": {"canaries": ["document", "question"], "found": []},
 }
 
@@ -161,6 +161,7 @@ def test_one_that_was_killed_while_a_person_is_asked_goes_on_where_it_was(
         SUMMARY["approvals"],
     )
     assert (again.returncode, json.loads(again.stdout)["drafts"]) == (0, SUMMARY["drafts"])
+    assert "\nplacet_retrieval_stage_seconds_count" in (tmp_path / "kept" / "gate" / "metrics.txt").read_text()
     events = (tmp_path / "kept" / "gate" / "placet.log").read_text()
     assert "approval_requested" not in events  # the log is of the last of the three, which asked nobody
 
@@ -181,11 +182,11 @@ async def talks(asked, context):
 def mutated(state):
     return replace(state, step=talks) if state.name == "CHECK_INDEX" else state
 
-def unasked(library, drafts):
+def unasked(library, drafts, *, meter):
     @placet.tool(effect="idempotent_write", risk="medium", permission="support.draft.create", name=DRAFT)
     async def create_support_draft(draft: DraftArguments, ctx: placet.CallContext) -> DraftReceipt:
         return await drafts.create(ctx.operation_key, draft.question)
-    return [*support_tools(library, drafts)[:2], create_support_draft]
+    return [*support_tools(library, drafts, meter=meter)[:2], create_support_draft]
 
 support_tools, program.support_tools = program.support_tools, unasked
 program.SUPPORT = replace(workflow.SUPPORT, states=tuple(map(mutated, workflow.SUPPORT.states)))

@@ -122,7 +122,7 @@ class World:
 OpenWorld = Callable[..., Awaitable[World]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.exhaustive), "sqlite"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The place of a store, once in memory and once in a SQLite file."""
     return placet.MEMORY if request.param == "memory" else str(tmp_path / "placet.db")

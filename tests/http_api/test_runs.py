@@ -73,6 +73,8 @@ async def test_runs_are_filtered_by_whose_they_are_and_by_what_is_left_open(api:
     assert await ids(api, "?whose=mine", as_="t-edith") == ["r3"]
     assert await ids(api, "?left_open=unknown") == ["r1"]
     assert await ids(api, "?left_open=in_progress") == []
+    assert await ids(api, "?status=open") == ["r3", "r2", "r1"]
+    assert await ids(api, "?status=cancelled") == []
     assert await ids(api, "?left_open=waiting", as_="t-plain") == ["r1"]
     for refused in ("?left_open=unknown", "?left_open=in_progress"):
         answer = await api.get(f"/v1/runs{refused}", as_="t-plain")
@@ -80,6 +82,7 @@ async def test_runs_are_filtered_by_whose_they_are_and_by_what_is_left_open(api:
     assert await ids(api, "?left_open=unknown&whose=mine", as_="t-plain") == []
     plain = (await api.get("/v1/runs/r1", as_="t-plain")).json()
     assert (plain["effects"], plain["calls"], plain["left_open"]) == (None, None, ["waiting"])
+    assert (await api.get("/v1/runs?status=gone")).status_code == 400
     for wrong in ("?left_open=done", "?whose=yours", "?limit=0", "?whose=mine&whose=all", "?calls=1", "/r1?calls=0"):
         answer = await api.get(f"/v1/runs{wrong}")
         assert answer.status_code == (200 if wrong == "?calls=1" else 400), wrong

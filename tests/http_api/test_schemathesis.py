@@ -17,6 +17,11 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = os.environ.get("PLACET_API_EXAMPLES", "8")
+TRIED = [
+    pytest.param("fuzzing", "1", id="each once"),
+    pytest.param("examples,coverage,fuzzing,stateful", EXAMPLES, id="everything", marks=pytest.mark.exhaustive),
+]
+"""In which phases, and with how many made-up requests of each operation."""
 STREAM = "watchApprovals"
 """The one operation that does not end by itself; test_approvals.py reads it."""
 CONFIG = """
@@ -72,12 +77,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_document_says_what_the_api_does(program: Path, served: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("phases", "examples"), TRIED)
+def test_the_document_says_what_the_api_does(
+    program: Path, served: dict[str, str], tmp_path: Path, phases: str, examples: str
+) -> None:
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG.format(**served))
     command: list[Any] = [program, "--config-file", config, "run", f"{served['url']}/openapi.json"]
     command += ["--header", f"Authorization: Bearer {served['token']}", "--checks", "all"]
-    command += ["--phases", "examples,coverage,fuzzing,stateful", "--max-examples", EXAMPLES, "--seed", "1"]
+    command += ["--phases", phases, "--max-examples", examples, "--seed", "1"]
     command += ["--exclude-operation-id", STREAM, "--continue-on-failure", "--no-color"]
     environment = {**os.environ, "NO_PROXY": "127.0.0.1", "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path / "hypothesis")}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

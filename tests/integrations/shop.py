@@ -109,12 +109,14 @@ class Shop:
     Attributes:
         kind: one of `KINDS`.
         address: of the Temporal server, or of the engine's database.
-        run: the name of the one run there is. Tests share a Temporal server, so each has another.
+        store: a database's address; a file in the folder otherwise.
+        run: the name of the one run there is, and of Temporal's queue. Tests share a server, so each has another.
     """
 
     folder: Path
     kind: str = "inline"
     address: str = ""
+    store: str = ""
     run: str = "run-1"
 
     @property
@@ -129,7 +131,11 @@ class Shop:
         return counts
 
 
-def tools(remote: SentinelRemote, dies: str) -> list[Tool]:
+def nobody(name: str) -> None:
+    """Nobody is told that a tool has acted."""
+
+
+def tools(remote: SentinelRemote, dies: str, acted: Callable[[str], None]) -> list[Tool]:
     """`dies`: in which tool's handler, and on which side of its remote, this process ends: `refund-after`."""
 
     def written(name: str, approval: str) -> Tool:
@@ -141,6 +147,7 @@ def tools(remote: SentinelRemote, dies: str) -> list[Tool]:
             if dies == f"{name}-before":
                 die()
             remote.act(f"{name}/{call.operation_key}", {"amount": amount})
+            acted(f"{name} acted")
             if dies == f"{name}-after":
                 die()
             return {"amount": amount}
@@ -164,17 +171,28 @@ def tools(remote: SentinelRemote, dies: str) -> list[Tool]:
     return [look_up, written("refund", "always"), written("note", "by_policy")]
 
 
-def open_gate(shop: Shop, *, dies: str = "", policy: Path | None = None, settings: Any = SETTINGS) -> Any:
-    store = shop.folder / "placet.db"
-    return placet.open(tools=tools(shop.remote, dies), store=store, policy=policy, settings=settings)
+def open_gate(
+    shop: Shop,
+    *,
+    dies: str = "",
+    policy: Path | None = None,
+    settings: Any = SETTINGS,
+    acted: Callable[[str], None] = nobody,
+) -> Any:
+    place: dict[str, Any] = {"store": shop.folder / "placet.db"}
+    if shop.store:
+        place = {"store": shop.store, "key": str(shop.folder / "key")}
+    return placet.open(tools=tools(shop.remote, dies, acted), policy=policy, settings=settings, **place)
 
 
-async def decided(gate: Gate, *, approves: bool = True) -> None:
-    """A person answers the one question there is."""
-    [waiting] = await gate.desk.pending(by=PERSON)
-    view = await gate.desk.show(waiting.approval_id, by=PERSON)
+async def decided(gate: Gate, question: str | None = None, *, approves: bool = True) -> None:
+    """A person answers it; or the one question there is."""
+    if question is None:
+        [waiting] = await gate.desk.pending(by=PERSON)
+        question = waiting.approval_id
+    view = await gate.desk.show(question, by=PERSON)
     decide = gate.desk.approve if approves else gate.desk.deny
-    await decide(waiting.approval_id, digest=view.digest, by=PERSON)
+    await decide(question, digest=view.digest, by=PERSON)
 
 
 # ---------------------------------------------------------------- what carries it
@@ -197,12 +215,20 @@ class Inline:
 
 
 @asynccontextmanager
-async def carrying(shop: Shop, workflows: Any, *, executor: str = "worker-1") -> AsyncIterator[Any]:
-    """A driver of the shop's kind."""
+async def carrying(
+    shop: Shop,
+    workflows: Any,
+    *,
+    executor: str = "worker-1",
+    dead_after_seconds: float = 1.0,
+    heartbeat_seconds: float = 1.0,
+    interceptors: Sequence[Any] = (),
+) -> AsyncIterator[Any]:
+    """A driver of the shop's kind; `interceptors` are those of Temporal's client."""
     kind, _, where = shop.kind.partition("-")
     async with AsyncExitStack() as stack:
         if kind == "temporal":
-            yield await _on_temporal(shop, workflows)
+            yield await _on_temporal(shop, workflows, heartbeat_seconds, interceptors)
         elif kind == "dbos":
             from placet.integrations.dbos import DbosDriver
 
@@ -213,7 +239,7 @@ async def carrying(shop: Shop, workflows: Any, *, executor: str = "worker-1") ->
                     database=shop.address or f"sqlite:///{shop.folder / 'dbos.db'}",
                     executor=executor,
                     look_seconds=0.1,
-                    dead_after_seconds=1.0,
+                    dead_after_seconds=dead_after_seconds,
                     options=options,
                 )
             )
@@ -227,13 +253,15 @@ async def carrying(shop: Shop, workflows: Any, *, executor: str = "worker-1") ->
             yield Inline(workflows)
 
 
-async def _on_temporal(shop: Shop, workflows: Any) -> Any:
+async def _on_temporal(shop: Shop, workflows: Any, heartbeat_seconds: float, interceptors: Sequence[Any]) -> Any:
     from temporalio.client import Client
 
     from placet.integrations.temporal import TemporalDriver
 
-    client = await Client.connect(shop.address, namespace="placet", identity="worker")
-    return TemporalDriver(workflows, client=client, task_queue=shop.run, look_seconds=0.1, heartbeat_seconds=1.0)
+    client = await Client.connect(shop.address, namespace="placet", identity="worker", interceptors=list(interceptors))
+    return TemporalDriver(
+        workflows, client=client, task_queue=shop.run, look_seconds=0.1, heartbeat_seconds=heartbeat_seconds
+    )
 
 
 def _checkpointer(shop: Shop, where: str) -> Any:
@@ -246,8 +274,9 @@ def _checkpointer(shop: Shop, where: str) -> Any:
     return AsyncPostgresSaver.from_conn_string(shop.address)
 
 
-async def begun(shop: Shop, driver: Any) -> Progress:
-    started: Progress = await driver.start("refund", run=shop.run, inputs=Order(order=ORDER, amount=5), principal=AGENT)
+async def begun(shop: Shop, driver: Any, **more: Any) -> Progress:
+    order = Order(order=ORDER, amount=5)
+    started: Progress = await driver.start("refund", run=shop.run, inputs=order, principal=AGENT, **more)
     return started
 
 
@@ -357,6 +386,8 @@ def one_after_the_other(shop: Shop, plan: Sequence[dict[str, Any] | None], repor
 
 
 def preload(kind: str) -> None:
+    for store in ("sqlite", "postgres"):
+        import_module(f"placet.adapters.stores.{store}")
     engine = kind.partition("-")[0]
     if engine != "inline":
         import_module(f"placet.integrations.{engine}")

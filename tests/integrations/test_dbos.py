@@ -15,6 +15,7 @@ from placet.engine.workflow import Workflows
 from placet.errors import MisuseError, StoreUnavailable
 from placet.integrations.dbos import DbosDriver, ExecutorTaken
 from placet.integrations.dbos.presence import Presence
+from placet.model.progress import Ended
 from placet.testing import FakeClock
 from tests.integrations.shop import (
     SURVIVED,
@@ -136,7 +137,13 @@ async def test_a_launch_that_fails_leaves_the_name_free(shop_of: ShopOf) -> None
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"executor": "local"}, {"executor": ""}, {"dead_after_seconds": 0.0}, {"look_seconds": float("nan")}],
+    [
+        {"executor": "local"},
+        {"executor": ""},
+        {"dead_after_seconds": 0.0},
+        {"listens_seconds": 0.0},
+        {"look_seconds": float("nan")},
+    ],
     ids=str,
 )
 async def test_a_driver_is_told_at_once_what_makes_no_sense(shop_of: ShopOf, wrong: dict[str, Any]) -> None:
@@ -170,3 +177,33 @@ async def test_version_serializer_and_database_are_the_drivers_to_say_and_the_ga
         async with driver_of(shop, workflows, options=said):
             assert (DBOS.application_version, DBOS.executor_id) == ("placet-1", "worker-1")
         assert await asyncio.to_thread(lambda: "threads are there") == "threads are there"
+
+
+# ---------------------------------------------------------------- what waits for long
+
+
+async def test_a_run_that_waits_for_long_is_let_go_of_and_begun_with_again_when_it_is_answered(shop_of: ShopOf) -> None:
+    """DBOS has nothing of it to look after meanwhile, however often it is looked at; and it is the same run."""
+    shop = shop_of("dbos-sqlite")
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with driver_of(shop, workflows, listens_seconds=0.05, look_seconds=0.1) as driver:
+            await begun(shop, driver)
+            asking = await until(shop, workflows, is_asking)
+            for name in (f"placet/acme/{shop.run}", f"placet/acme/{shop.run}/1", f"placet/acme/{shop.run}/2"):
+                await let_go_of(name)
+                assert is_asking(seen := await workflows.look("acme", shop.run))
+                assert (seen.approvals, seen.state_version) == (asking.approvals, asking.state_version)  # type: ignore[union-attr]
+                await driver.wake(asking)  # somebody wakes it though nothing has happened
+            assert await asyncio.to_thread(DBOS.get_workflow_status, f"placet/acme/{shop.run}/4") is None
+            async with serving(shop, driver):
+                await decided(gate)
+                ended = await until(shop, workflows, is_over)
+    assert isinstance(ended, Ended) and ended.status == "done"
+    assert shop.acted() == {"refund": 1, "note": 1}
+
+
+async def let_go_of(name: str) -> None:
+    async with asyncio.timeout(60):
+        while (status := await asyncio.to_thread(DBOS.get_workflow_status, name)) is None or status.status != "SUCCESS":
+            await asyncio.sleep(0.02)

@@ -12,6 +12,7 @@ import pytest
 
 from placet.engine.workflow import Workflows
 from placet.model.progress import Ended, Ready, Unserved, Waiting
+from placet.model.run import RunLimits
 from placet.model.workflow import Resting
 from tests.integrations.conftest import TemporalServer
 from tests.integrations.shop import (
@@ -35,6 +36,7 @@ from tests.integrations.shop import (
 ShopOf = Callable[[str], Shop]
 ENGINES = ["temporal", "dbos-sqlite", "langgraph-sqlite"]
 on_each_engine = pytest.mark.parametrize("kind", ENGINES)
+on_each_driver = pytest.mark.parametrize("kind", ["inline", *ENGINES])
 
 
 async def lied_to(shop: Shop, driver: Any, waiting: Waiting) -> None:
@@ -130,9 +132,52 @@ async def test_a_cancelled_run_ends_and_nothing_of_it_runs(shop_of: ShopOf, kind
     assert shop.acted() == {"refund": 0, "note": 0}
 
 
-@on_each_engine
+@on_each_driver
+@pytest.mark.req("X003", "C049")
+@pytest.mark.parametrize("approves", [True, False], ids=["approved", "denied"])
+async def test_what_is_decided_while_no_worker_is_there_is_found_by_the_next(
+    shop_of: ShopOf, kind: str, approves: bool
+) -> None:
+    shop = shop_of(kind)
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with carrying(shop, workflows) as driver, serving(shop, driver):
+            await begun(shop, driver)
+            await until(shop, workflows, is_asking)
+    async with open_gate(shop) as gate:  # nobody serves
+        await decided(gate, approves=approves)
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with carrying(shop, workflows) as driver, serving(shop, driver):
+            ended = await until(shop, workflows, is_over)
+    assert isinstance(ended, Ended)
+    assert (ended.status, ended.code) == (("done", None) if approves else ("failed", "approval_denied"))
+    assert shop.acted() == dict.fromkeys(("refund", "note"), int(approves))
+
+
+@on_each_driver
+async def test_a_budget_that_is_spent_ends_it_as_its_step_says_and_what_was_done_is_done(
+    shop_of: ShopOf, kind: str
+) -> None:
+    """Two proposals: the look, and the refund in two states. The note would be the third."""
+    shop = shop_of(kind)
+    async with open_gate(shop) as gate:
+        workflows = Workflows(gate, (workflow(),))
+        async with carrying(shop, workflows) as driver, serving(shop, driver):
+            await begun(shop, driver, limits=RunLimits(max_steps=2))
+            await until(shop, workflows, is_asking)
+            await decided(gate)
+            ended = await until(shop, workflows, is_over)
+    assert isinstance(ended, Ended)
+    assert (ended.status, ended.code) == ("failed", "budget_exhausted")
+    assert shop.acted() == {"refund": 1, "note": 0}
+
+
+@on_each_driver
 @pytest.mark.req("X002")
-async def test_under_another_policy_it_is_asked_anew(shop_of: ShopOf, kind: str, tmp_path: Path) -> None:
+async def test_under_another_policy_it_is_asked_anew_and_the_difference_is_shown(
+    shop_of: ShopOf, kind: str, tmp_path: Path
+) -> None:
     shop = shop_of(kind)
     async with open_gate(shop) as gate:
         workflows = Workflows(gate, (workflow(),))
@@ -151,6 +196,9 @@ async def test_under_another_policy_it_is_asked_anew(shop_of: ShopOf, kind: str,
                 lambda now: is_asking(now) and now.approvals != before.approvals,  # type: ignore[union-attr]
             )
             assert isinstance(after, Waiting)
+            shown = await gate.desk.show(after.approvals[0], by=PERSON)
+            told = {each.name: (each.was, each.now) for each in shown.differences}
+            assert told["rule"] == (None, "refunds") and told["policy_version"][1] == shown.policy_version
             await decided(gate)
             await until(shop, workflows, is_over)
     assert shop.acted() == {"refund": 1, "note": 1}
@@ -164,7 +212,7 @@ needs = "review"
 """
 
 
-@on_each_engine
+@on_each_driver
 async def test_a_question_that_nobody_answers_runs_out_and_silence_is_no_answer(
     shop_of: ShopOf, kind: str, tmp_path: Path
 ) -> None:
@@ -184,7 +232,7 @@ async def test_a_question_that_nobody_answers_runs_out_and_silence_is_no_answer(
     assert shop.acted() == {"refund": 0, "note": 0}
 
 
-@on_each_engine
+@on_each_driver
 @pytest.mark.case("G04")
 async def test_a_run_that_waits_goes_on_with_the_version_of_today_if_that_says_how(shop_of: ShopOf, kind: str) -> None:
     """First the new version does not know the old one's rest: it stays as it is. The next one does."""
@@ -199,7 +247,8 @@ async def test_a_run_that_waits_goes_on_with_the_version_of_today_if_that_says_h
         strange = Workflows(gate, (workflow("2"),))
         async with carrying(shop, strange) as driver, serving(shop, driver):
             assert isinstance(await strange.advance("acme", shop.run), Unserved)
-            await driver.look()
+            if kind != "inline":
+                await driver.look()
         kept = await strange.look("acme", shop.run)
         assert isinstance(kept, Ready | Waiting) and kept.state == before.state
 

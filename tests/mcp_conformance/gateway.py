@@ -78,6 +78,7 @@ def signed_in(app: ASGIApp) -> ASGIApp:
 class Gateway:
     process: Serving
     gate: placet.Gate
+    registry: CollectorRegistry
 
     @property
     def url(self) -> str:
@@ -140,7 +141,7 @@ async def gateway(
         front = mcp_front(mcp, door, metrics=registry)
         doors = Doors(sign_in=sign_in, metrics=registry, mcp=replace(front, app=signed_in(front.app)))
         async with serving(gate, doors, at, round_seconds=3_600.0) as process:
-            yield Gateway(process=process, gate=gate)
+            yield Gateway(process=process, gate=gate, registry=registry)
 
 
 def pinned(definition: Definition) -> Pin:

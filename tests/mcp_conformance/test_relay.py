@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,6 +16,7 @@ import mcp_types as types
 import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from prometheus_client import generate_latest
 
 from placet import Principal
 from placet.bootstrap.upstreams import live_definitions
@@ -145,9 +147,20 @@ async def test_a_question_reaches_the_client_of_that_call_and_says_who_asks(
         client_of(opened, asker, mode) as client,
     ):
         result = await client.call_tool(GREETS, {})
+        events = [json.loads(event.body) async for event in opened.gate.store.chained()]
+        numbers = generate_latest(opened.registry).decode()
     assert text_of(result) == "Good day, Ada!"
     assert asker.asked == ["[everything] Who is asking?"]
     assert other.asked == []
+    asked, answered = (each for each in events if each["kind"].startswith("upstream_"))
+    assert {name: asked[name] for name in ("kind", "tenant", "subject", "tool", "detail", "reasons")} == {
+        "kind": "upstream_asked", "tenant": TENANT, "subject": SUITE.subject, "tool": GREETS,
+        "detail": "elicitation_form", "reasons": ["upstream:everything"],
+    }  # fmt: skip
+    assert (answered["kind"], answered["detail"]) == ("upstream_answered", "accept")
+    assert answered["reasons"] == ["upstream:everything", "question:elicitation.form"]
+    assert not [each for each in events if "Ada" in str(each) or "Who is asking" in str(each)]
+    assert 'questions_total{answer="accept",kind="elicitation.form",server="everything"} 1.0' in numbers
 
 
 def approved_first(tool: str) -> ToolTerms:

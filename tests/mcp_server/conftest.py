@@ -19,8 +19,10 @@ from prometheus_client import CollectorRegistry
 
 import placet
 from placet import Gate
+from placet.bootstrap.relaying import relay_sides
 from placet.bootstrap.surroundings import mcp_meter, random_ids, system_clock
 from placet.mcp_server import METHODS, OUTCOMES, McpDoor, McpServer, McpSettings, Resource
+from placet.mcp_server.relay import UpstreamRelay
 from placet.ports.rate_limits import RateLimiter
 from placet.ports.sign_in import SignIn
 from placet.serve.mcp_front import mcp_front
@@ -131,8 +133,10 @@ async def in_process(
     )
     async with opening as gate:
         assert opening.running is not None
+        sides = relay_sides(opening.running.upstreams)
         mcp = McpServer(
             gate=gate,
+            relay=UpstreamRelay(gate=gate, sides=sides) if sides else None,
             keys=opening.running.keys,
             clock=system_clock(),
             ids=random_ids(),

@@ -191,6 +191,7 @@ def test_that_passes_once(which: int) -> None:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_test_that_passes_only_once_is_left_out_and_the_run_goes_on(project: Path) -> None:
@@ -213,6 +214,7 @@ def test_a_test_that_passes_only_once_is_left_out_and_the_run_goes_on(project: P
     assert found["UNREAD = 3", "UNREAD = 4"] == "survived"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_where_more_than_five_do_not_pass_twice_nothing_is_judged_and_the_run_has_failed(project: Path) -> None:
@@ -227,6 +229,7 @@ def test_where_more_than_five_do_not_pass_twice_nothing_is_judged_and_the_run_ha
     assert "return number * 2" in run(project, "--check", "rules/sample").stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_that_was_stopped_goes_on_with_the_rest(judged: Path) -> None:
@@ -244,6 +247,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_rest(judged: Path) -> None:
     assert {entry["status"] for entry in after if entry["mutant"]["function"] == "double"} == {"killed"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_sample_is_some_of_the_mutants_and_always_the_same_ones(project: Path) -> None:

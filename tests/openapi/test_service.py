@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import re
 import socket
 import ssl
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from placet.adapters.transports.http.service import SHARE_TO_CONNECT, HttpService, _Begun
 from placet.errors import NotSent
@@ -392,3 +395,15 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not is_so():
             await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["ours", "an argument's"])
+async def test_a_request_says_which_trace_it_is_part_of(serving: Serving, own: bool) -> None:
+    here = serving(reply())
+    span = NonRecordingSpan(SpanContext(int("a1" * 16, 16), int("b2" * 8, 16), is_remote=False))
+    request = replace(REQUEST, headers=(*REQUEST.headers, ("traceparent", "said"))) if own else REQUEST
+    await sent(a_service(here.url), request)
+    with use_span(span):
+        await sent(a_service(here.url), request)
+    said = [re.findall(rb"(?m)^traceparent: (.*?)\r$", came) for came in here.came]
+    assert said == ([[b"said"], [b"said"]] if own else [[], [f"00-{'a1' * 16}-{'b2' * 8}-00".encode()]])

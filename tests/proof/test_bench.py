@@ -71,6 +71,7 @@ def test_a_ledger_that_has_grown_is_measured_beside_a_young_one(tiny, document):
     assert f"    {grown['worst_look']}: " in tiny.stderr
 
 
+@pytest.mark.exhaustive  # another run of everything
 def test_a_ledger_that_cannot_grow_leaves_what_was_measured_before_it(tmp_path):
     """A file may be no larger than a young ledger is."""
     limited = ["prlimit", "--fsize=24000000", sys.executable, "-m", "placet.proof.bench", *TINY, "--growth", "10000"]
@@ -105,6 +106,7 @@ def test_the_run_says_where_and_how_it_measured(tiny, document):
     assert tiny.stderr.index("Ratios") < tiny.stderr.index("On this machine")
 
 
+@pytest.mark.exhaustive  # another run of everything
 def test_compare_sets_each_row_beside_the_stored_run_and_flags_a_tenth(document, tmp_path):
     stored = json.loads(json.dumps(document))
     stored["rows"]["write_1_commits"]["median"] = 4.0
@@ -119,6 +121,7 @@ def test_compare_sets_each_row_beside_the_stored_run_and_flags_a_tenth(document,
     assert "now : stored" in again.stdout
 
 
+@pytest.mark.exhaustive  # another run of everything
 def test_fsync_is_slowed_by_as_much_as_was_asked_for(tmp_path):
     if shutil.which("gcc") is None and shutil.which("cc") is None:
         pytest.skip("needs a C compiler")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -27,20 +26,20 @@ from placet.proof.chaos.slots import Load, Slot
 from placet.proof.chaos.supervisor import Supervisor
 from placet.testing.kill_points import Mortal
 
-IS_LONG = bool(os.environ.get("CI"))
-"""In CI as much as 60 seconds hold; elsewhere as little as shows anything, however long that takes."""
+LENGTHS = ["short", pytest.param("long", marks=pytest.mark.exhaustive)]
+"""As little as shows anything, however long that takes; and as much as 60 seconds hold."""
 KILLED = -signal.SIGKILL
 
 
-@pytest.fixture(scope="module")
-def all_steps(tmp_path_factory: pytest.TempPathFactory) -> ChaosReport:
+@pytest.fixture(scope="module", params=LENGTHS)
+def all_steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ChaosReport:
     """One run of everything, which several tests look at."""
     store = tmp_path_factory.mktemp("chaos") / "chaos.db"
-    return asyncio.run(run_chaos(_plan_of_all(str(store))))
+    return asyncio.run(run_chaos(_plan_of_all(str(store), request.param)))
 
 
-def _plan_of_all(store: str) -> ChaosPlan:
-    if IS_LONG:
+def _plan_of_all(store: str, length: str) -> ChaosPlan:
+    if length == "long":
         return ChaosPlan(store=store, kills=10_000, seconds=60.0, seed=4)
     return ChaosPlan(store=store, kills=30, operations=40, seconds=100.0, workers=4, seed=4)
 

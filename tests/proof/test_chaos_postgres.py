@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -25,7 +26,11 @@ from placet.proof.chaos.supervisor import Supervisor
 from placet.proof.private_server import NoServer
 from tests.places import for_sockets
 
-IS_LONG = bool(os.environ.get("CI"))
+LENGTHS: dict[str, dict[str, Any]] = {
+    "short": {"kills": 8, "seconds": 100.0, "workers": 3},
+    "long": {"kills": 10_000, "seconds": 60.0, "workers": 8},
+}
+"""As little as shows anything, however long that takes; and as much as 60 seconds hold."""
 OF_OUR_OWN = {Takedown.KILLED, Takedown.QUIT, Takedown.RESTARTED}
 
 
@@ -39,21 +44,20 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, OwnData
 @pytest.mark.timeout(400)
 @pytest.mark.req("C044", "C045", "H042", "X001")
 @pytest.mark.case("H01")
+@pytest.mark.parametrize("length", ["short", pytest.param("long", marks=pytest.mark.exhaustive)])
 async def test_while_the_database_dies_too_nothing_acts_twice_and_nothing_is_lost(
-    own: tuple[str, OwnDatabase], tmp_path: Path
+    own: tuple[str, OwnDatabase], tmp_path: Path, length: str
 ) -> None:
     url, database = own
     plan = ChaosPlan(
         store=url,
         key=str(tmp_path / "chaos.key"),
-        kills=10_000 if IS_LONG else 8,
         operations=60,
-        seconds=60.0 if IS_LONG else 100.0,
-        workers=8 if IS_LONG else 3,
         steps=Steps.RANDOM,
         seed=3,
         database=database,
         restart_every_seconds=3.0,
+        **LENGTHS[length],
     )
 
     report = await run_chaos(plan)

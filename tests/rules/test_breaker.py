@@ -51,6 +51,7 @@ def leave(circuit: Circuit, breaker: Breaker, *, now: float) -> Permit | LeftAlo
         (Answered(status=503, retry_after=None), ILL),
         (Unsent(), NO_WORD),
         (Unsent(is_handlers_word=True), ILL),
+        (Unsent(is_handlers_word=True, is_late=True), ILL),
         (Raised(error_type="ConnectionError"), ILL),
         (DeadlinePassed(has_ended=True), ILL),
         (DeadlinePassed(has_ended=False), ILL),
@@ -61,6 +62,21 @@ def leave(circuit: Circuit, breaker: Breaker, *, now: float) -> Permit | LeftAlo
 )
 def test_only_what_speaks_of_the_remote_speaks_against_it(report: Report, word: Health) -> None:
     assert rules.health(report, had_its_time=True) is word
+
+
+@pytest.mark.parametrize(
+    ("report", "word"),
+    [
+        (Unsent(is_handlers_word=True, is_late=True), NO_WORD),
+        (Unsent(is_handlers_word=True), ILL),
+        (DeadlinePassed(has_ended=True), NO_WORD),
+    ],
+    ids=["too late", "not sent", "deadline"],
+)
+def test_what_did_not_leave_in_the_time_that_a_caller_left_for_it_says_nothing_of_the_remote(
+    report: Report, word: Health
+) -> None:
+    assert rules.health(report, had_its_time=False) is word
 
 
 def test_a_caller_without_patience_says_nothing_about_the_remote() -> None:

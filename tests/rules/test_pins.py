@@ -18,6 +18,7 @@ from placet.rules.approvals import instant_text
 from placet.rules.pins import (
     MAX_DEFINITION_BYTES,
     MAX_DEFINITION_DEPTH,
+    MAX_STYLED_SYMBOLS,
     MAX_TEXT_CHARACTERS,
     Comparison,
     compared,
@@ -202,6 +203,24 @@ def test_a_style_of_a_symbol_is_drawn_and_anywhere_else_it_is_not() -> None:
     for text in ("a\ufe0f", "\ufe0f", "⚠\ufe0f\ufe0f"):
         with pytest.raises(NotPinnable, match=r"U\+FE0F"):
             refuse_unfit(replace(PINNED, description=text))
+
+
+@pytest.mark.case("L04")
+def test_styles_of_symbols_say_nothing_that_a_person_does_not_see() -> None:
+    refuse_unfit(replace(PINNED, description="⚠\ufe0f" * MAX_STYLED_SYMBOLS + "⚠"))
+
+    for text in ("⚠\ufe0f⚠\ufe0e", "⚠\ufe0f" * (MAX_STYLED_SYMBOLS + 1)):
+        with pytest.raises(NotPinnable, match=r"U\+FE0"):
+            refuse_unfit(replace(PINNED, description=text))
+
+
+@pytest.mark.case("L04")
+@pytest.mark.parametrize("character", ["\ufffc", "\U0001d159", "\u1680", "\u2003", "\u202f"])
+def test_what_looks_like_a_space_or_like_nothing_may_not_be_pinned(character: str) -> None:
+    refuse_unfit(replace(PINNED, description="a\u00a0b\u3000c"))
+
+    with pytest.raises(NotPinnable, match=rf"U\+{ord(character):04X}"):
+        refuse_unfit(replace(PINNED, description=f"a{character}b"))
 
 
 @pytest.mark.case("L04")

@@ -8,7 +8,8 @@ import pytest
 
 import placet
 from placet import Principal, Remote
-from placet.model.contract import Contract
+from placet.model.contract import Contract, Origin
+from placet.model.identifiers import Digest
 from placet.rules.promises import Finding, lint
 
 AGENT = Principal.agent("bot", tenant="acme", roles=("operator",), scopes=("p",))
@@ -173,3 +174,39 @@ def test_what_the_configured_agent_may_never_call_is_found_with_the_reasons(
     unreachable = warning("out_of_reach", f"[agent] may never call it: {reasons}", "give [agent] the scope or role")
 
     assert findings(contract(), agent=agent) == ([] if reasons is None else [unreachable])
+
+
+@pytest.mark.parametrize(
+    ("tool", "manifest", "table", "file"),
+    [
+        ("create", None, "tools.create", "upstreams/desk.toml"),
+        ("a.b", "terms/desk.toml", 'tools."a.b"', "terms/desk.toml"),
+    ],
+    ids=["usual", "elsewhere"],
+)
+def test_of_a_tool_that_lives_elsewhere_it_is_said_what_to_write_in_its_manifest(
+    tool: str, manifest: str | None, table: str, file: str
+) -> None:
+    async def carried(arguments: dict[str, Any]) -> object:
+        return None
+
+    made = placet.tool_from_schema(
+        carried,
+        name="desk.create",
+        arguments={"type": "object", "properties": {"password": {"type": "string"}}},
+        effect="irreversible",
+        risk="low",
+        permission="p",
+        origin=Origin(server="desk", tool=tool, pin=Digest("a" * 64)),
+    )
+
+    found = {each.code: each.fix for each in lint(made.contract, agent=None, manifest=manifest)}
+
+    assert found == {
+        "no_description": "its server, or its document, has to say",
+        "no_probe": f"[{table}.probe] in {file}",
+        "no_operation_key": f'operation_key = "..." in [{table}] of {file}',
+        "absence_unproven": f"remote = {{ ... }} in [{table}] of {file}",
+        "irreversible_unasked": f'approval = "always" in [{table}] of {file}',
+        "secret_shown": f'redact = ["password"] in [{table}] of {file}',
+    }

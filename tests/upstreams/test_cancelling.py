@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import placet
-from tests.upstreams.scene import AGENT, Server, gate_with, joined, over_http, over_stdio, submit, until
+from tests.upstreams.scene import AGENT, OTHER, Server, gate_with, joined, over_http, over_stdio, submit, until
 from tests.upstreams.test_guard import Guard, context
 
 
@@ -174,3 +174,13 @@ async def test_a_call_that_is_cancelled_twice_leaves_nothing_behind(server: Serv
         (link,) = upstream.open_pool()._links.values()
 
         assert attempt.cancelled() and not link.session.is_busy
+
+
+async def test_a_caller_whose_own_time_is_short_keeps_nobody_else_from_a_server(server: Server) -> None:
+    async with gate_with(joined(over_stdio(server))) as gate:
+        await submit(gate, "desk.echo", call="c-0")
+        short = {(await submit(gate, "desk.echo", call=f"s-{n}", seconds=0.01)).status for n in range(12)}
+        other = await submit(gate, "desk.echo", "two", by=OTHER, call="c-1")
+
+    assert "succeeded" not in short
+    assert other.unwrap() == {"said": "two"}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import placet
 from placet.bootstrap.upstreams import live_definitions
+from placet.engine.discovering import mark_of
 from placet.errors import ContractError, StoreUnavailable, UpstreamUnreachable
 from placet.model.context import Absent, CannotTell, ProbeContext
 from placet.model.contract import ApprovalMode
@@ -206,6 +209,53 @@ async def test_a_tool_that_is_new_is_not_there(desk: placet.Gate, server: Server
     assert other.status == "succeeded" and drifts == []
 
 
+@pytest.mark.case("B06")
+@pytest.mark.req("B186")
+async def test_a_tool_that_is_new_is_on_record_once_however_often_it_is_seen_and_by_whomever(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = CollectorRegistry()
+
+    def counted() -> float | None:
+        return registry.get_sample_value("placet_upstream_discovered_tools_total", {"server": "desk"})
+
+    async def on_record(gate: placet.Gate) -> list[str]:
+        said = [json.loads(each.body) async for each in gate.store.chained()]
+        found = [each for each in said if each["kind"] == "tool_discovered"]
+        assert all(each["reasons"][0] == "upstream:desk" and each["tool"] == "unknown" for each in found)
+        return sorted(each["reasons"][1] for each in found)
+
+    async with gate_with(joined(over_stdio(server)), store=tmp_path / "s.db", metrics=registry) as gate:
+        await submit(gate, "desk.echo", call="c-0")
+        assert await on_record(gate) == [] and counted() == 0
+        server.do("add", tool=tool("export_all", text="Sends all.", schema=TEXT))
+        for number in range(3):
+            server.do("changed")
+            assert (await submit(gate, "desk.echo", call=f"c-{number}")).status == "succeeded"
+        await until(lambda: counted() == 1)
+        outcome = await submit(gate, "desk.export_all", call="n-1")
+        server.do("add", tool=tool("second", text="Is second.", schema=TEXT))
+        server.do("changed")
+        await until(lambda: counted() == 2)
+        once = await on_record(gate)
+    began = len(server.lines("started"))
+    async with gate_with(joined(over_stdio(server)), store=tmp_path / "s.db") as gate:
+        await submit(gate, "desk.echo", call="c-9")
+        server.do("add", tool=tool("export_all", text="Sends all.", schema=TEXT))
+        server.do("changed")
+        server.do("add", tool=tool("third", text="Is third.", schema=TEXT))
+        server.do("changed")
+        await submit(gate, "desk.echo", call="c-10")
+        await until(lambda: any(each.__dict__.get("mark") == mark_of("third") for each in caplog.records))
+        again = await on_record(gate)
+
+    assert outcome.code == "unknown_tool"
+    assert once == sorted(f"tool:{mark_of(name)}" for name in ("export_all", "second"))
+    assert again == sorted([*once, f"tool:{mark_of('third')}"]) and len(server.lines("started")) == began + 1
+    said = [each.__dict__.get("mark") for each in caplog.records if each.__dict__.get("code") == "tool_discovered"]
+    assert said == [mark_of(name) for name in ("export_all", "second", "third")] and "export_all" not in caplog.text
+
+
 async def test_a_tool_that_is_gone_is_not_called(desk: placet.Gate, server: Server, drifts: list[Drift]) -> None:
     server.do("drop", tool="note")
     server.do("changed")
@@ -364,8 +414,11 @@ async def test_a_change_between_approval_and_dispatch_never_runs_under_it(
 
         outcome = await submit(gate, "desk.note", "one", call="c-1")
 
-    assert outcome.code == "quarantined" and not outcome.may_have_acted
-    assert server.lines("acted") == []
+        new = await submit(gate, "desk.note", "two", call="c-2")
+        state = (await gate.desk.show(waiting.approval_id, by=ann)).state
+
+    assert outcome.code == new.code == "quarantined" and not outcome.may_have_acted
+    assert state == "approved" and server.lines("acted") == []
 
 
 @pytest.mark.case("L01")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,11 +43,22 @@ async def call(upstream: McpUpstream, tool: str, guard: Guard, **how: Any) -> st
     async def quarantine(_: Drift) -> bool:
         return True
 
+    async def discovered(server: str, tools: Collection[str]) -> tuple[str, ...]:
+        return ()
+
     async def is_quarantined(name: str, pin: Digest) -> bool:
         return False
 
     meter = PrometheusUpstreamMeter(CollectorRegistry(), servers=["desk"])
-    await upstream.open(Around(clock=SystemClock(), meter=meter, quarantine=quarantine, is_quarantined=is_quarantined))
+    await upstream.open(
+        Around(
+            clock=SystemClock(),
+            meter=meter,
+            quarantine=quarantine,
+            is_quarantined=is_quarantined,
+            discovered=discovered,
+        )
+    )
     try:
         handler = next(each.function for each in upstream.tools if each.contract.name == f"desk.{tool}")
         with pytest.raises(NotSent) as raised:

@@ -110,3 +110,18 @@ async def test_a_session_that_is_idle_ends_before_one_that_is_listened_to(http: 
             told = await anext(first)
 
     assert told.method == "notifications/resources/list_changed"
+
+
+async def test_who_begins_to_listen_keeps_no_call_waiting(http: Server) -> None:
+    """Only the gate's own subscription says something of the tools."""
+    upstream = joined(over_http(http, relayed=frozenset((Relayed.RESOURCES,))))
+    async with gate_with(upstream) as gate, asyncio.timeout(LONGEST_SECONDS):
+        (side,) = relay_sides((upstream,))
+        await submit(gate, "desk.echo", call="c-0")
+        looks = len(http.heard("tools/list"))
+        async with side.notices(principal("one"), WANTED):
+            outcome = await submit(gate, "desk.echo", call="c-1")
+            listening = len(http.heard("subscriptions/listen"))
+
+    assert outcome.unwrap() == {"said": "hello"}
+    assert (len(http.heard("tools/list")), listening) == (looks, 2)

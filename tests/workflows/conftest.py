@@ -56,7 +56,9 @@ def open_shop(open_world: OpenWorld) -> OpenShop:
             (spies.looks, spies.payments, spies.shipments) if spies is not None else (Spy(), Spy(), Spy())
         )
         principal_of = more.pop("principal_of", None)
-        world = await open_world(*tools(looks, payments, shipments), **more)
+        world = await open_world(
+            *tools(looks, payments, shipments, pay=more.pop("pay", None), ship=more.pop("ship", None)), **more
+        )
         return Shop(
             world=world,
             workflows=Workflows(world.gate, (workflow,), principal_of=principal_of),

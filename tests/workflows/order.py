@@ -92,7 +92,14 @@ def with_step(name: str, step: Any, **more: Any) -> Workflow:
     return replace(ORDER, states=states)
 
 
-def tools(looks: Spy, payments: Spy, shipments: Spy) -> list[placet.Tool]:
+def tools(
+    looks: Spy,
+    payments: Spy,
+    shipments: Spy,
+    *,
+    pay: dict[str, Any] | None = None,
+    ship: dict[str, Any] | None = None,
+) -> list[placet.Tool]:
     write: dict[str, Any] = {"effect": "write", "risk": "medium", "permission": SCOPE, "breaker": None}
 
     @placet.tool(effect="read", name="stock.look")
@@ -101,16 +108,18 @@ def tools(looks: Spy, payments: Spy, shipments: Spy) -> list[placet.Tool]:
         looks(word)
         return word
 
-    @placet.tool(**write, approval="always", name="pay")
+    @placet.tool(**write | (pay or {}), approval="always", name="pay")
     async def take(word: str, count: int) -> str:
         """Take the money."""
         payments((word, count))
         return word
 
-    @placet.tool(**write, name="ship")
+    @placet.tool(**write | (ship or {}), name="ship")
     async def send(word: str, count: int = 1) -> str:
         """Send it."""
         shipments((word, count))
+        if (meanwhile := getattr(shipments, "meanwhile", None)) is not None:
+            await meanwhile()
         return word
 
     return [look, take, send]

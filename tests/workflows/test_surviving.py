@@ -328,7 +328,7 @@ async def test_starting_again_is_the_same_run_whatever_its_limits_are_by_now(ope
     assert again.run_id == "r1"
     run = await shop.world.gate.store.run("acme", RunId("r1"))
     assert run is not None and run.limits is not None
-    assert run.limits.allowed_tools == {"stock.look", "pay", "ship"}, "a new budget lets no other tool in"
+    assert run.limits.tools == {"stock.look", "pay", "ship"}, "a new budget lets no other tool in"
     with pytest.raises(RunConflict):
         await shop.start(limits=RunLimits(max_steps=21))
 

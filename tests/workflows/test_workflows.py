@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import placet
 from placet import (
@@ -419,13 +420,16 @@ async def test_a_driver_that_lost_its_run_writes_nothing_and_is_counted(open_sho
             assert isinstance(await shop.workflows.advance("acme", "r1"), Ready)
         return Next("CONFIRM", inputs)
 
-    shops.append(await open_shop(with_step("CHECK", slow, tools=("ship",)), store=where))
+    metrics = CollectorRegistry()
+    shops.append(await open_shop(with_step("CHECK", slow, tools=("ship",)), store=where, metrics=metrics))
     shop = shops[0]
     await shop.start()
+    assert metrics.get_sample_value("placet_stale_run_writes_total") == 0
 
     progress = await shop.workflows.advance("acme", "r1")
 
     assert isinstance(progress, Ready)
+    assert metrics.get_sample_value("placet_stale_run_writes_total") == 1
     assert (progress.state, progress.state_version) == ("CONFIRM", 2)
     assert shop.shipments.count == 1
     assert await shop.states() == ["CONFIRM"]

@@ -12,16 +12,16 @@ import asyncio
 import ipaddress
 import logging
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
 import httpcore
 import httpx
 
+from placet.adapters.connections import Connections
 from placet.adapters.name_lookups import addresses_of
 from placet.model.issuers import Network
 from placet.rules.issuers import may_be_reached, why_not_fetched
@@ -85,24 +85,20 @@ class ReachingTransport(httpx.AsyncBaseTransport):
         self._backend = _CheckedNetwork(network, connect_seconds)
         self._max_connections = max_connections
         self._keep_seconds = keep_seconds
+        self._over_tls: httpcore.AsyncConnectionPool | None = None
+        self._allowed: tuple[str, httpcore.URL] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if why_not_fetched(str(request.url), self._network) is not None:
-            raise AddressRefused
-        pool = self._in_clear if request.url.scheme == "http" else self._secured
+        url = self._allowed_url(request.url)
+        pool = self._in_clear if url.scheme == b"http" else await self._secured()
         wanted = httpcore.Request(
             method=request.method,
-            url=httpcore.URL(
-                scheme=request.url.raw_scheme,
-                host=request.url.raw_host,
-                port=request.url.port,
-                target=request.url.raw_path,
-            ),
+            url=url,
             headers=request.headers.raw,
             content=request.stream,
             extensions=request.extensions,
         )
-        with _by_us():
+        with _ByUs():
             answer = await pool.handle_async_request(wanted)
         return httpx.Response(
             status_code=answer.status,
@@ -111,22 +107,39 @@ class ReachingTransport(httpx.AsyncBaseTransport):
             extensions=answer.extensions,
         )
 
+    def _allowed_url(self, url: httpx.URL) -> httpcore.URL:
+        """As the library below wants it; what was asked for last is known.
+
+        Raises:
+            AddressRefused: it is none that may be reached.
+        """
+        said = str(url)
+        if self._allowed is not None and self._allowed[0] == said:
+            return self._allowed[1]
+        if why_not_fetched(said, self._network) is not None:
+            raise AddressRefused
+        allowed = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        self._allowed = (said, allowed)
+        return allowed
+
     async def aclose(self) -> None:
-        with _by_us():
-            for name in ("_in_clear", "_secured"):
-                if (pool := self.__dict__.pop(name, None)) is not None:
+        with _ByUs():
+            secured, self._over_tls = self._over_tls, None
+            for pool in (self.__dict__.pop("_in_clear", None), secured):
+                if pool is not None:
                     await pool.aclose()
 
     @cached_property
     def _in_clear(self) -> httpcore.AsyncConnectionPool:
-        # Reading the usual authorities takes a tenth of a second, and over http nobody shows a certificate.
+        # Over http nobody shows a certificate.
         return self._pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
-    @cached_property
-    def _secured(self) -> httpcore.AsyncConnectionPool:
-        if self._ca_file is None:
-            return self._pool(httpx.create_ssl_context())
-        return self._pool(ssl.create_default_context(cafile=str(self._ca_file)))
+    async def _secured(self) -> httpcore.AsyncConnectionPool:
+        if self._over_tls is None:
+            trusted = await trusted_by(self._ca_file)
+            if self._over_tls is None:  # another request may have been quicker
+                self._over_tls = self._pool(trusted)
+        return self._over_tls
 
     def _pool(self, trusted: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
         return httpcore.AsyncConnectionPool(
@@ -138,13 +151,36 @@ class ReachingTransport(httpx.AsyncBaseTransport):
         )
 
 
+async def trusted_by(ca_file: Path | None) -> ssl.SSLContext:
+    """Whose certificates are believed: read once for the whole process, and again when the file is another.
+
+    Reading the usual authorities takes a tenth of a second, and every session with a service needs them.
+
+    Raises:
+        OSError: there is no such file, or it holds no certificate.
+    """
+    return await asyncio.to_thread(_trusted_by, ca_file)
+
+
+def _trusted_by(ca_file: Path | None) -> ssl.SSLContext:
+    if ca_file is None:
+        return _read("", 0, 0)
+    found = ca_file.stat()
+    return _read(str(ca_file), found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read(ca_file: str, _: int, __: int) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+
+
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Connects to addresses that were looked at."""
 
     def __init__(self, network: Network, connect_seconds: float) -> None:
         self._network = network
         self._connect_seconds = connect_seconds
-        self._inner = httpcore.AnyIOBackend()
+        self._inner = Connections()
 
     async def connect_tcp(
         self,
@@ -167,9 +203,6 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
     ) -> httpcore.AsyncNetworkStream:
         raise AddressRefused
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
 
     async def _addresses(self, host: str, timeout: float | None) -> list[str]:
         """Where the host is, if all of that is where it may be: one that also names an inner address lies."""
@@ -195,22 +228,24 @@ class _Answer(httpx.AsyncByteStream):
             yield piece
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
-        with _by_us():  # not around the yield: whoever iterates is somebody else
+        with _ByUs():  # not around the yield: whoever iterates is somebody else
             return await anext(pieces, None)
 
     async def aclose(self) -> None:
-        with _by_us():
+        with _ByUs():
             await self._answer.aclose()
 
 
-@contextmanager
-def _by_us() -> Iterator[None]:
+class _ByUs:
     """What the library does for one of our requests, and what it raises in the words of httpx."""
-    mark = _is_ours.set(True)
-    try:
-        yield
-    except _FOREIGN as fault:
-        kind = getattr(httpx, type(fault).__name__, httpx.TransportError)
-        raise kind(str(fault)) from fault
-    finally:
-        _is_ours.reset(mark)
+
+    __slots__ = ("_mark",)
+
+    def __enter__(self) -> None:
+        self._mark = _is_ours.set(True)
+
+    def __exit__(self, kind: object, fault: BaseException | None, where: object) -> None:
+        _is_ours.reset(self._mark)
+        if isinstance(fault, _FOREIGN):
+            told = getattr(httpx, type(fault).__name__, httpx.TransportError)
+            raise told(str(fault)) from fault

@@ -16,23 +16,39 @@ if TYPE_CHECKING:
     from placet.agent.models import Model
     from placet.agent.openai_compatible import OpenAICompatible
     from placet.agent.scripted import ScriptedModel, calls, text
+    from placet.ports.knowledge import ModelMeter
+    from placet.rules.repeats import Repeats
 
 _HOMES = {
-    "Agent": "loop",
-    "Answered": "loop",
-    "Ended": "loop",
-    "Ending": "loop",
-    "Model": "models",
-    "OpenAICompatible": "openai_compatible",
-    "ScriptedModel": "scripted",
-    "calls": "scripted",
-    "text": "scripted",
+    "Agent": "agent.loop",
+    "Answered": "agent.loop",
+    "Ended": "agent.loop",
+    "Ending": "agent.loop",
+    "Model": "agent.models",
+    "ModelMeter": "ports.knowledge",
+    "OpenAICompatible": "agent.openai_compatible",
+    "Repeats": "rules.repeats",
+    "ScriptedModel": "agent.scripted",
+    "calls": "agent.scripted",
+    "text": "agent.scripted",
 }
 
-__all__ = ["Agent", "Answered", "Ended", "Ending", "Model", "OpenAICompatible", "ScriptedModel", "calls", "text"]
+__all__ = [
+    "Agent",
+    "Answered",
+    "Ended",
+    "Ending",
+    "Model",
+    "ModelMeter",
+    "OpenAICompatible",
+    "Repeats",
+    "ScriptedModel",
+    "calls",
+    "text",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"placet.agent.{_HOMES[name]}"), name)
+        return getattr(import_module(f"placet.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

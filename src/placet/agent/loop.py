@@ -5,10 +5,12 @@
 
 A call's id is made of what is asked for, and of how often the same was asked for before in this work: so work that is
 begun again in the same run, after a model that failed or while a person was asked, does nothing twice. Another task is
-another run. What a tool gave is shown to the model as data, in a block that no text inside can close.
+another run. What a tool gave or said, and what a person said who declined, is shown to the model as data, in a block
+that no text inside can close.
 
-Nothing is decided here. Every call of a turn is answered once, in its order, with what the gate said; where a person is
-asked, the answer may be waited for, and then the same call is asked again.
+Nothing that the gate decides is decided here. Every call of a turn is answered once, in its order, with what the gate
+said; where a person is asked, the answer may be waited for, and then the same call is asked again. Exactly the same
+call over and over is warned of, and then not proposed any more (`repeating`).
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from placet.agent.models import Model
+from placet.agent.repeating import Guard, Sorted
 from placet.bootstrap.surroundings import system_clock
 from placet.engine.gate import Gate
 from placet.engine.questions import QuestionView
 from placet.engine.waiting_room import WaitingRoom
-from placet.errors import InvalidArguments, MisuseError, ModelError
+from placet.errors import InvalidArguments, MisuseError, ModelError, PlacetError
 from placet.model.approval import ApprovalState
 from placet.model.contract import Contract
-from placet.model.identifiers import CallId
+from placet.model.identifiers import CallId, RunId
 from placet.model.json import JsonObject, JsonValue
-from placet.model.outcome import AwaitingApproval, Outcome, Refused
+from placet.model.outcome import AwaitingApproval, Failed, Outcome, Refused
 from placet.model.principal import Principal
 from placet.model.projection import NoProjection
 from placet.model.proposal import Proposal
@@ -42,6 +45,7 @@ from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.decoding import decode_object
 from placet.rules.evidence import data_block
 from placet.rules.projections import openai_tool
+from placet.rules.repeats import Repeats
 from placet.rules.runs import CLOSED
 from placet.rules.turns import Turn, openai_turn
 
@@ -54,6 +58,7 @@ _SPENT: Final = frozenset({"budget_exhausted", "run_attempts_exhausted", "run_de
 """Nothing more is dispatched in the run. What is spent of one tool, or of cost, leaves others to be asked for."""
 
 _CALLS = "placet agent call"
+_MOST_CALLS_BEFORE = 10_000
 _DIGEST_CHARACTERS = 24
 
 
@@ -110,6 +115,7 @@ class Agent:
         instructions: str = INSTRUCTIONS,
         max_turns: int = 30,
         wait_seconds: float = 0.0,
+        repeats: Repeats | None = None,
         heard: Callable[[Answered], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -119,6 +125,8 @@ class Agent:
             name, and what was done in it before is answered from the record; a new task under it would be, too.
         instructions: what the model is told first. It is no control: nothing depends on a model that heeds it.
         wait_seconds: how long each call that a person is asked about is waited for.
+        repeats: how often exactly the same is asked for; as `Repeats()` says if absent. The model is warned first, and
+            then the call is not proposed: `refused`, `repeated`.
         heard: hears each outcome: that a person is asked, and what came of it.
 
         Raises:
@@ -135,6 +143,7 @@ class Agent:
         self._instructions = instructions
         self._max_turns = max_turns
         self._wait_seconds = wait_seconds
+        self._repeats = repeats or Repeats()
         self._heard = heard or _unheard
         self._room = WaitingRoom(
             wakeups=gate.store,
@@ -159,24 +168,38 @@ class Agent:
             {"role": "user", "content": task},
         ]
         words, asked = "", Counter[str]()
+        guard = Guard(self._repeats, before=await self._asked_before(), contracts=contracts)
         for number in range(self._max_turns):
             response = await self._model.answer(tuple(conversation), tools)
             turn = _named(_read(response, number, contracts), asked)
             words = _words(response)
             if not turn.proposals:
                 return Ending(kind=Ended.SAID if _is_whole(response) else Ended.CUT, words=words, turns=number + 1)
+            calls = guard.sorted(turn.proposals)
             outcomes = [
-                await self._settled(*each) for each in zip(turn.proposals, await self._asked(turn), strict=True)
+                await self._settled(*each) for each in zip(turn.proposals, await self._asked(calls), strict=True)
             ]
             if (end := _end_of(outcomes)) is not None:
                 return Ending(kind=end, words=words, turns=number + 1)
             if waiting := tuple(each.approval_id for each in outcomes if isinstance(each, AwaitingApproval)):
                 return Ending(kind=Ended.WAITING, words=words, turns=number + 1, waiting=waiting)
-            conversation += _told_again(response, number, turn, outcomes)
+            conversation += _told_again(response, number, turn, outcomes, calls)
         return Ending(kind=Ended.TURNS, words=words, turns=self._max_turns)
 
-    async def _asked(self, turn: Turn) -> tuple[Outcome, ...]:
-        return await self._gate.submit_all(turn.proposals, principal=self._principal, run=self._run)
+    async def _asked(self, calls: Sorted) -> list[Outcome]:
+        """What came of each call of a turn, in its order."""
+        outcomes = (
+            await self._gate.submit_all(calls.made, principal=self._principal, run=self._run) if calls.made else ()
+        )
+        return calls.all(outcomes)
+
+    async def _asked_before(self) -> Sequence[CallId]:
+        """The ids of the calls that the run has had; none where that cannot be read, since no guarantee hangs on it."""
+        with suppress(PlacetError):
+            return await self._gate.store.steps_of_run(
+                self._principal.tenant, RunId(self._run), limit=_MOST_CALLS_BEFORE
+            )
+        return ()
 
     async def _settled(self, proposal: Proposal, outcome: Outcome) -> Outcome:
         """The outcome; where a person is asked, that of asking again once there is an answer."""
@@ -270,7 +293,9 @@ def _words(response: JsonObject) -> str:
     return said if type(said) is str else ""
 
 
-def _told_again(response: JsonObject, number: int, turn: Turn, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+def _told_again(
+    response: JsonObject, number: int, turn: Turn, outcomes: Sequence[Outcome], sorted_calls: Sorted
+) -> list[JsonObject]:
     """The model's own message and the answers to its calls, as it is told of them.
 
     A label that it gave twice, or not at all, or members that the protocol does not have, would end the conversation.
@@ -288,12 +313,23 @@ def _told_again(response: JsonObject, number: int, turn: Turn, outcomes: Sequenc
     return [
         {"role": "assistant", "content": _words(response) or None, "tool_calls": repeated},
         *(
-            answer | {"tool_call_id": label, "content": data_block(outcome.as_data())}
-            if outcome.is_success
-            else answer | {"tool_call_id": label}
-            for label, answer, outcome in zip(labels, answers, outcomes, strict=True)
+            answer | {"tool_call_id": label, "content": sorted_calls.told(place, _content(answer, outcome))}
+            for place, (label, answer, outcome) in enumerate(zip(labels, answers, outcomes, strict=True))
         ),
     ]
+
+
+def _content(answer: JsonObject, outcome: Outcome) -> str:
+    return data_block(outcome.as_data()) if _holds_foreign_words(outcome) else str(answer["content"])
+
+
+def _holds_foreign_words(outcome: Outcome) -> bool:
+    """Whether it says what a tool or a person said; everything else that a model is told, is in words of ours."""
+    match outcome:
+        case Failed(words=str()) | Refused(words=str()):
+            return True
+        case _:
+            return outcome.is_success
 
 
 def _calls(response: JsonObject) -> list[dict[str, Any]]:

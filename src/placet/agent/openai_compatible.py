@@ -8,8 +8,11 @@ What the SDK and its HTTP client log of these requests, addresses and headers am
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from ipaddress import ip_address
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _LIMITS = DecodingLimits(max_bytes=MAX_ANSWER_BYTES, max_members=100_000, max_string_characters=1_000_000)
 _PROVIDER: Final = "openai_compatible"
+_KEY: Final = "OPENAI_API_KEY"
+_NO_KEY: Final = "none"
+"""What stands in the header for an endpoint that is asked without a credential."""
+
 _OUTCOMES: Final = {"model_refused": "refused", "model_late": "timeout"}
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
 _LOGGERS = (
@@ -51,7 +58,11 @@ _UNSAID: Final = _Unsaid()
 
 
 class OpenAICompatible:
-    """One model at one endpoint. Close it, or use it as a context manager."""
+    """One model at one endpoint. Close it, or use it as a context manager.
+
+    Attributes:
+        host: where it is, with its port if that is not the scheme's own.
+    """
 
     def __init__(
         self,
@@ -65,21 +76,24 @@ class OpenAICompatible:
     ) -> None:
         """Args:
             model: the model's name, as the endpoint knows it.
-            base_url: the endpoint, up to and without `/chat/completions`; OpenAI's own if absent.
+            base_url: the endpoint, up to and without `/chat/completions`; the variable OPENAI_BASE_URL if absent, and
+                OpenAI's own without that.
             api_key: the credential for it; the variable OPENAI_API_KEY if absent, and for an endpoint that wants none
-                any text.
+                any text. It goes nowhere over plain http but to this machine: such an endpoint is asked without one.
             timeout_seconds: how long one request may take; finite, above zero.
             max_retries: how often the SDK asks again after no answer, 429 or a fault of the server.
             meter: hears of each answer, or that there was none, and of tokens as the endpoint counted them.
 
         Raises:
-            ConfigurationError: the extra `agent` is not installed, or there is no credential.
+            ConfigurationError: the extra `agent` is not installed, there is no credential, or it would be sent over
+                plain http to another host.
         """
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(_UNSAID)
         self._model = model
         self._meter = meter
         self._client = _client(base_url, api_key, timeout_seconds, max_retries)
+        self.host = _host_of(self._client)
 
     async def answer(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
         asked: dict[str, Any] = {"model": self._model, "messages": list(messages)}
@@ -122,7 +136,7 @@ class OpenAICompatible:
             status = None
         finally:
             _is_asking.reset(asking)
-        raise _late() if is_late else _told(status)
+        raise _late(self.host) if is_late else _told(status, self.host)
 
     async def close(self) -> None:
         await self._client.close()
@@ -138,26 +152,57 @@ class OpenAICompatible:
 
 def _client(base_url: str | None, api_key: str | None, timeout_seconds: float, max_retries: int) -> AsyncOpenAI:
     try:
-        from openai import AsyncOpenAI, OpenAIError
+        from openai import AsyncOpenAI
     except ImportError:
         missing = True
     else:
         missing = False
-        try:
-            return AsyncOpenAI(base_url=base_url, api_key=api_key, timeout=timeout_seconds, max_retries=max_retries)
-        except OpenAIError:
-            pass
     if missing:
         raise ConfigurationError(
             "A model needs the extra 'agent', which is not installed.",
             code="extra_missing",
             hint=how_to_install("agent"),
         )
-    raise ConfigurationError(
-        "There is no credential for the model's endpoint.",
-        code="model_key_missing",
-        hint="Set OPENAI_API_KEY; an endpoint that wants none takes any text.",
-    )
+    key = os.environ.get(_KEY) if api_key is None else api_key
+    client = None
+    with suppress(Exception):  # of several libraries, for an address that is none
+        client = AsyncOpenAI(
+            base_url=base_url, api_key=key or _NO_KEY, timeout=timeout_seconds, max_retries=max_retries
+        )
+    if client is None or client.base_url.scheme not in ("http", "https") or not client.base_url.host:
+        raise ConfigurationError(
+            "The address of the model's endpoint is none.",
+            code="model_address_invalid",
+            hint="--base-url, or OPENAI_BASE_URL, is like https://models.example.com/v1",
+        )
+    is_exposed = client.base_url.scheme == "http" and not _is_this_machine(client.base_url.host)
+    if key and is_exposed:
+        raise ConfigurationError(
+            f"The credential would be sent to {_host_of(client)} over plain http, for everybody on the way to read.",
+            code="model_key_exposed",
+            hint="Use an https:// address; or unset OPENAI_API_KEY, if the endpoint wants none.",
+        )
+    if not key and not is_exposed:
+        raise ConfigurationError(
+            "There is no credential for the model's endpoint.",
+            code="model_key_missing",
+            hint="Set OPENAI_API_KEY; an endpoint that wants none takes any text.",
+        )
+    return client
+
+
+def _is_this_machine(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host.rstrip(".").lower() == "localhost"
+
+
+def _host_of(client: AsyncOpenAI) -> str:
+    """Host and port; nothing else of an address, which may hold a secret."""
+    url = client.base_url
+    name = url.raw_host.decode("ascii", "replace")
+    shown = f"[{name}]" if ":" in name else name
+    return shown if url.port is None else f"{shown}:{url.port}"
 
 
 async def _bounded(parts: AsyncIterable[bytes]) -> bytes:
@@ -170,14 +215,14 @@ async def _bounded(parts: AsyncIterable[bytes]) -> bytes:
     return bytes(content)
 
 
-def _late() -> ModelError:
-    return ModelError("The model's endpoint gave no answer in time.", code="model_late")
+def _late(host: str) -> ModelError:
+    return ModelError(f"The model's endpoint at {host} gave no answer in time.", code="model_late")
 
 
-def _told(status: int | None) -> ModelError:
+def _told(status: int | None, host: str) -> ModelError:
     if status in _REFUSED:
         fault = ModelError(
-            f"The model's endpoint refused the request with status {status}.",
+            f"The model's endpoint at {host} refused the request with status {status}.",
             code="model_refused",
             hint="Look at the model's name, the endpoint and the credential; or the conversation has become too long.",
             status=status,
@@ -185,9 +230,9 @@ def _told(status: int | None) -> ModelError:
         fault.retryable = False
         return fault
     return ModelError(
-        "The model's endpoint gave no answer."
+        f"The model's endpoint at {host} gave no answer."
         if status is None
-        else f"The model's endpoint answered with status {status}.",
+        else f"The model's endpoint at {host} answered with status {status}.",
         status=status,
     )
 

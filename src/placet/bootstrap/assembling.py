@@ -31,12 +31,14 @@ from placet.engine.co_commit import CoCommits
 from placet.engine.cursors import Cursors
 from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
+from placet.engine.discovering import Discoveries
 from placet.engine.dispatch import Dispatcher
 from placet.engine.drain import Drain
 from placet.engine.driven import Driven
 from placet.engine.editing import Editor
 from placet.engine.endings import Endings
 from placet.engine.entitling import Entitling
+from placet.engine.following import Following
 from placet.engine.gate import Gate
 from placet.engine.granting import Granting
 from placet.engine.herald import Herald, introduced
@@ -60,6 +62,7 @@ from placet.engine.standing import StandingGrants
 from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
+from placet.engine.upstream_questions import UpstreamQuestions
 from placet.model.contract import Isolation
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
@@ -234,16 +237,19 @@ class _Assembly:
             meter=upstream_meter_of(self._plan.metrics, self._plan.upstreams),
             quarantine=self._quarantine.drifted,
             is_quarantined=self._quarantine.is_in_force,
+            discovered=Discoveries(store=self._store, chronicle=self._chronicle).discovered,
         )
 
     def _gate(self) -> Gate:
         plan, store, keys, chronicle = self._plan, self._store, self._keys, self._chronicle
         linker = ChainLinker(keys)
+        path = self._path()
         return Gate(
             registry=plan.registry,
             store=store,
             decider=self._decider,
-            path=self._path(),
+            path=path,
+            following=Following(store=store, keys=keys, decider=self._decider, path=path, refusals=self._refusals),
             chronicle=chronicle,
             refusals=self._refusals,
             submissions=self._submissions,
@@ -259,6 +265,7 @@ class _Assembly:
             ),
             reconciler=self._reconciler,
             switch=Switch(store=store, keys=keys, chronicle=chronicle),
+            upstream_questions=UpstreamQuestions(store=store, chronicle=chronicle),
             pins=PinDesk(
                 shelf=NoPinFile() if plan.pins is None else PinFile(plan.pins, keys=keys),
                 store=store,
@@ -285,6 +292,7 @@ class _Assembly:
                 clock=plan.clock,
                 ids=plan.ids,
                 driven=self._driven,
+                meter=self._meter,
             ),
             auditor=Auditor(store=store, keys=keys, linker=linker),
             cursors=Cursors(store=store, keys=keys),
@@ -342,6 +350,7 @@ class _Assembly:
             ),
             standing=self._standing,
             steps=self._steps,
+            quarantine=self._quarantine,
             meter=self._meter,
         )
 

@@ -5,6 +5,7 @@ Nothing here connects, but for whoever asks what a server says now.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
@@ -17,11 +18,12 @@ from placet.bootstrap.joined import Joined
 from placet.errors import ManifestError
 from placet.model.destinations import SecretPlace, SecretRef
 from placet.model.pins import Definition, Pin, Pins
-from placet.model.upstreams import Manifest, OpenApiWay, StdioWay, StreamableWay, Upstream
+from placet.model.upstreams import CredentialForm, Manifest, OpenApiWay, StdioWay, StreamableWay, Upstream
 from placet.ports.keys import Keys
 from placet.rules.manifests import LARGEST_FILE, read_manifest
 from placet.rules.pins import definition_digest
 
+_NOT_SIGNED_IN: Final = "nobody has signed in there: placet mcp login {}"
 _NONE_YET: Final = "Write one: placet mcp add writes the first, and docs/upstreams.md says what may stand in it."
 
 
@@ -51,10 +53,21 @@ def lacking(upstream: Upstream) -> tuple[str, ...]:
             refs = [value for table in tables for value in table.values() if isinstance(value, SecretRef)]
         case StreamableWay() | OpenApiWay():
             credentials = [*way.credential_by_tenant.values(), *([] if way.credential is None else [way.credential])]
-            refs = [each.secret for each in credentials]
+            refs = [each.secret for each in credentials if each.form is not CredentialForm.OAUTH]
+            signed = [each.secret for each in credentials if each.form is CredentialForm.OAUTH]
+            found.extend(_NOT_SIGNED_IN.format(upstream.name) for each in signed if not _is_signed_in(each))
     if isinstance(way, OpenApiWay) and not way.document.is_file():
         found.append(f"its document is not at {way.document}")
     return (*found, *(f"its secret is not in {_place(ref)}" for ref in refs if not _is_there(ref)))
+
+
+def _is_signed_in(ref: SecretRef) -> bool:
+    """Whether there is a token at all; whether it is still good is the authorization server's word."""
+    try:
+        said = json.loads(Path(ref.name).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and isinstance(said.get("tokens"), dict)
 
 
 def _is_there(ref: SecretRef) -> bool:

@@ -22,12 +22,15 @@ class Around:
         quarantine: has a tool refused from now on, everywhere, and says whether it was not refused before; what it did
             is durable when it returns.
         is_quarantined: whether a contract's tool is refused, as it was accepted under this pin.
+        discovered: has tools of a server, by its own names, on record of which nothing is accepted; marks of those
+            that were not on record before.
     """
 
     clock: Clock
     meter: UpstreamMeter
     quarantine: Callable[[Drift], Awaitable[bool]]
     is_quarantined: Callable[[str, Digest], Awaitable[bool]]
+    discovered: Callable[[str, Collection[str]], Awaitable[tuple[str, ...]]]
 
 
 class Joined(Protocol):

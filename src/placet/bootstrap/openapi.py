@@ -34,7 +34,7 @@ from placet.rules.pins import definition_digest, refuse_unfit
 from placet.rules.upstream_names import contract_names
 from placet.rules.upstream_tools import tool_of
 from placet.rules.upstream_ways import way_digest
-from placet.rules.upstreams import require_sound
+from placet.rules.upstreams import require_sound, within_tenants
 
 if TYPE_CHECKING:
     from placet.adapters.transports.http.carrying import Carried
@@ -116,7 +116,7 @@ class OpenApiUpstream:
         _refuse_unfit_way(upstream, self._way)
         known = {each.tool: each for each in operations_of(read_document(self._way.document))}
         operations = {tool: _operation(upstream.name, known, tool) for tool in manifest.terms}
-        terms = {tool: self._narrowed(each) for tool, each in manifest.terms.items()}
+        terms = {tool: within_tenants(each, self._upstream.tenants) for tool, each in manifest.terms.items()}
         carried = {tool: self._carried(each, terms[tool]) for tool, each in operations.items()}
         names = contract_names(upstream.name, operations)
         self.tools: tuple[Tool, ...] = tuple(
@@ -156,13 +156,6 @@ class OpenApiUpstream:
             secrets=secret_of,
             most_connections=self._upstream.bounds.max_sessions,
         )
-
-    def _narrowed(self, terms: ToolTerms) -> ToolTerms:
-        """For the tenants of the upstream alone."""
-        theirs, ours = self._upstream.tenants, terms.allowed_tenants
-        if theirs is None:
-            return terms
-        return replace(terms, allowed_tenants=theirs if ours is None else theirs & ours)
 
     def _carried(self, operation: Operation, terms: ToolTerms) -> Carried:
         from placet.adapters.transports.http.carrying import Carried

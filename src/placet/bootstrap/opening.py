@@ -67,7 +67,7 @@ def open_gate(
 
     Args:
         tools: what may run, made with `placet.tool`.
-        upstreams: servers whose tools may run too, as the command line makes them of a project; they end with the gate.
+        upstreams: servers whose tools may run too, from `placet.upstreams_from`; they end with the gate.
         pins: the file of what was accepted of upstreams, where people accept, and quarantine, through this gate.
         store: the path of a SQLite file (made, with its key file, if absent), the URL of a PostgreSQL database
             (`postgresql://user@host/database`; its tables are made together with its key file), or `"memory:"`.

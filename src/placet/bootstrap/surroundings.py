@@ -58,7 +58,11 @@ def mcp_meter(registry: CollectorRegistry | None, *, methods: Collection[str], o
 
 
 def knowledge_meter(registry: CollectorRegistry) -> PrometheusKnowledgeMeter:
-    """What counts building and searching of knowledge bases, and the models that are asked."""
+    """What counts building and searching of knowledge bases, and the models that are asked, into a registry.
+
+    Give it to `Library(meter=)` and `OpenAICompatible(meter=)`. That evidence was not enough is known to whoever asked
+    `placet.knowledge.lacking`, and is said by `meter.refused(reason=...)`.
+    """
     from placet.adapters.telemetry.knowledge_metrics import PrometheusKnowledgeMeter
 
     return PrometheusKnowledgeMeter(registry, clock=SystemClock())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.bootstrap.joined import Around
@@ -20,7 +19,7 @@ from placet.rules.upstream_names import contract_names
 from placet.rules.upstream_probes import refuse_unfit_probe
 from placet.rules.upstream_tools import Served, served, tool_of
 from placet.rules.upstream_ways import way_digest
-from placet.rules.upstreams import asking_tenant
+from placet.rules.upstreams import asking_tenant, within_tenants
 
 if TYPE_CHECKING:
     from placet.adapters.transports.mcp.calling import Carrier
@@ -77,6 +76,8 @@ class McpUpstream:
         self._seen: dict[tuple[str, str], None] = {}
         self._drifts: dict[str, Drift] = {}
         self._quarantining: asyncio.Task[None] | None = None
+        self._added: frozenset[str] = frozenset()
+        self._discovering: asyncio.Task[None] | None = None
         self._carrier = Carrier(upstream.name, pins=self._pins, relayed=upstream.relayed, pool=self._open_pool)
         self._names = contract_names(upstream.name, self._pins)
         self._terms = manifest.terms
@@ -95,6 +96,7 @@ class McpUpstream:
         return self._tools
 
     async def open(self, around: Around) -> None:
+        from placet.adapters.transports.mcp.attention import Attention
         from placet.adapters.transports.mcp.links import Terms
         from placet.adapters.transports.mcp.pool import Pool
         from placet.adapters.transports.mcp.ways import way_to
@@ -109,11 +111,14 @@ class McpUpstream:
             clock=around.clock,
             drifted=self._drifted,
             unbelievable=self._unbelievable,
+            flooded=self._flooded,
+            discovered=self._discovered,
         )
+        attention = Attention(around.clock.monotonic)
         self._pool = Pool(
             terms,
             statefulness=upstream.statefulness,
-            way=lambda tenant: way_to(way, tenant, bounds=upstream.bounds, clock=around.clock),
+            way=lambda tenant: way_to(way, tenant, bounds=upstream.bounds, clock=around.clock, attention=attention),
             meter=around.meter,
         )
 
@@ -121,8 +126,9 @@ class McpUpstream:
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
-        if self._quarantining is not None:
-            await asyncio.wait((self._quarantining,), timeout=self._upstream.bounds.connect_seconds)
+        writing = [task for task in (self._quarantining, self._discovering) if task is not None]
+        if writing:
+            await asyncio.wait(writing, timeout=self._upstream.bounds.connect_seconds)
 
     def open_pool(self) -> Pool:
         """The sessions, while the gate is open; for what is relayed besides tools.
@@ -140,7 +146,7 @@ class McpUpstream:
         return self._pool
 
     def _tool(self, each: Served) -> Tool:
-        terms = self._within_tenants(each.terms)
+        terms = within_tenants(each.terms, self._upstream.tenants)
         handler = _handler(self._carrier, each.pin.definition, terms)
         return tool_of(
             each.pin, terms, name=each.name, handler=handler, probe=self._probe(terms), way=way_digest(self._way)
@@ -166,13 +172,6 @@ class McpUpstream:
             return await self._carrier.probe(looks, context)
 
         return probe
-
-    def _within_tenants(self, terms: ToolTerms) -> ToolTerms:
-        """A tool is for no tenant that its server is not for."""
-        mine, its = self._upstream.tenants, terms.allowed_tenants
-        if mine is None:
-            return terms
-        return replace(terms, allowed_tenants=mine if its is None else mine & its)
 
     def _drifted(self, drift: Drift) -> None:
         """Have it refused everywhere; in this process it is refused already. The store is asked at every look, since a
@@ -210,6 +209,40 @@ class McpUpstream:
         _log.error(
             "an upstream describes a tool otherwise than it was accepted",
             extra={"server": drift.server, "tool": drift.name, "code": "schema_drift"},
+        )
+
+    def _discovered(self, added: frozenset[str]) -> None:
+        """Have new tools on record, each once; they are hidden anyway. What was added last is looked at after it."""
+        if self._around is None or added == self._added:
+            return
+        self._added = added
+        if self._discovering is None:
+            self._discovering = asyncio.create_task(self._put_on_record(self._around))
+
+    async def _put_on_record(self, around: Around) -> None:
+        try:
+            while True:
+                added = self._added
+                for mark in await around.discovered(self._upstream.name, added):
+                    around.meter.discovered(server=self._upstream.name)
+                    _log.warning(
+                        "an upstream has a tool of which nothing is accepted, so it is hidden",
+                        extra={"server": self._upstream.name, "mark": mark, "code": "tool_discovered"},
+                    )
+                if added is self._added:
+                    return
+        except Exception as fault:  # the next look tries again
+            self._added = frozenset()
+            _log.error("new tools are not on record", extra={"server": self._upstream.name, **told(fault)})
+        finally:
+            self._discovering = None
+
+    def _flooded(self) -> None:
+        if self._around is not None:
+            self._around.meter.flooded(server=self._upstream.name)
+        _log.error(
+            "an upstream said too much that nobody asked for, so its session was ended",
+            extra={"server": self._upstream.name, "code": "flooding"},
         )
 
     def _unbelievable(self, reason: str) -> None:

@@ -231,6 +231,7 @@ _VALUES: dict[tuple[str, str, str], Callable[[_Line], Iterator[Suggestion]]] = {
     ("approvals", "list", "state"): _words_of("placet.model.approval:ApprovalState"),
     ("effects", "list", "state"): _words_of("placet.model.effect:EffectState"),
     ("runs", "list", "left_open"): _words_of("placet.model.run:LeftOpen"),
+    ("runs", "list", "status"): _words_of("placet.model.run:RunStatus"),
     ("keys", "retire", "#0"): _key_ids,
     ("keys", "retire", "losing"): _words_of("placet.engine.custody:Loss"),
     ("tools", "show", "#0"): _tool_names,

@@ -38,6 +38,12 @@ class ToolsNotLoaded(errors.ConfigurationError):
     code = "tools_not_loaded"
 
 
+class WorkflowsNotLoaded(errors.ConfigurationError):
+    """The project's workflows could not be imported."""
+
+    code = "workflows_not_loaded"
+
+
 class ContractUnavailable(errors.PlacetError):
     """Without the tool's contract nobody can see what would run, so nobody can approve it here."""
 

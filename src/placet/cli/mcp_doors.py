@@ -53,7 +53,7 @@ def mcp_server_of(
         resource: what clients know it as; None over standard input and output.
         console_url: where people decide, if it is somewhere else than the settings say.
     """
-    from placet.mcp_server import METHODS, OUTCOMES, McpServer
+    from placet.mcp_server import METHODS, OUTCOMES, McpServer, McpSettings
     from placet.mcp_server.relay import UpstreamRelay
     from placet.mcp_server.state import AUDIENCE
 
@@ -70,6 +70,7 @@ def mcp_server_of(
         ids=random_ids(),
         meter=mcp_meter(metrics, methods=METHODS, outcomes=OUTCOMES),
         version=version_facts()["placet"],
+        settings=McpSettings(resumed_traces=settings.listening.mcp_resumed_traces),
         audience=resource.audience if resource is not None and resource.is_public else AUDIENCE,
         pages=None if console is None else console.rstrip("/") + _PAGES,
         relay=UpstreamRelay(gate=running.gate, sides=sides) if sides else None,

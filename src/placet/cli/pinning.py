@@ -134,4 +134,10 @@ def pin_text(pin: Pin | None) -> str:
 
 
 def state_text(standing: ToolStanding) -> str:
-    return standing.state.value.replace("_", " ") if standing.state is not PinState.NO_TERMS else "no manifest entry"
+    match standing.state:
+        case PinState.NO_TERMS:
+            return "no manifest entry"
+        case PinState.NEW if standing.effect is None:
+            return "new, no terms"
+        case state:
+            return state.value.replace("_", " ")

@@ -16,11 +16,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem
+from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem, WorkflowsNotLoaded
 from placet.cli.people import ListedPeople
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
-from placet.errors import KeyMaterialError, PlacetError, PolicyFileError, StoreNotWritable
+from placet.errors import ConfigurationError, KeyMaterialError, PlacetError, PolicyFileError, StoreNotWritable
 from placet.model.principal import Principal
 from placet.rules.addresses import shown_word
 
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from placet.bootstrap.joined import Joined
     from placet.bootstrap.opening import Opening
     from placet.engine.gate import Gate
+    from placet.engine.workflow import Workflows
     from placet.ports.policy import PolicyEngine
     from placet.rules.contracts import Tool
 
 Value = TypeVar("Value")
 Asked = TypeVar("Asked")
 
-_PLACE_OF_TOOLS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
+_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 
 
 def finish(work: Coroutine[Any, Any, Value]) -> Value:
@@ -99,11 +100,26 @@ def _own_tools(settings: Settings) -> tuple[Tool, ...]:
             f'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"{_no_file(settings)}',
             hint="" if settings.file is not None else "placet init",
         )
-    module_name, _, attribute = settings.tools.partition(":")
-    if _PLACE_OF_TOOLS.fullmatch(settings.tools) is None:
-        raise ConfigProblem(f'tools = {shown_word(settings.tools)!r} is not of the form "module:ATTRIBUTE"')
-    with _project_first(settings.folder), redirect_stdout(sys.stderr):
-        return _imported(module_name, attribute, settings.folder)
+    return _imported("tools", settings.tools, settings.folder, tuple)
+
+
+def load_workflows(settings: Settings, place: str) -> Callable[[Gate], Workflows]:
+    """What makes the project's workflows on a gate: a collection of definitions, or a function of the gate's own.
+
+    Raises:
+        ConfigProblem: the place is none.
+        WorkflowsNotLoaded: nothing of that kind could be imported; PLACET_DEBUG=1 shows the traceback.
+    """
+    return _imported("workflows", place, settings.folder, _maker_of)
+
+
+def _maker_of(value: Any) -> Callable[[Gate], Workflows]:
+    from placet.engine.workflow import Workflows
+
+    if callable(value):
+        return value  # type: ignore[no-any-return]  # what it makes is looked at where it is called
+    definitions = tuple(value)
+    return lambda gate: Workflows(gate, definitions)
 
 
 def tools_if_loadable(session: Session) -> tuple[Tool, ...]:
@@ -116,16 +132,23 @@ def tools_if_loadable(session: Session) -> tuple[Tool, ...]:
         return ()
 
 
-def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...]:
+_FAULTS: dict[str, type[ConfigurationError]] = {"tools": ToolsNotLoaded, "workflows": WorkflowsNotLoaded}
+
+
+def _imported(what: str, place: str, folder: Path, read: Callable[[Any], Value]) -> Value:
+    if _PLACE.fullmatch(place) is None:
+        raise ConfigProblem(f'{what} = {shown_word(place)!r} is not of the form "module:ATTRIBUTE"')
+    module_name, _, attribute = place.partition(":")
     value: Any = None
     lacking: str | None = None
     try:
-        value = import_module(module_name)
-        for name in attribute.split("."):
-            lacking = name
-            value = getattr(value, name)
-            lacking = None
-        return tuple(value)
+        with _project_first(folder), redirect_stdout(sys.stderr):
+            value = import_module(module_name)
+            for name in attribute.split("."):
+                lacking = name
+                value = getattr(value, name)
+                lacking = None
+            return read(value)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the user's module raises, its text stays there
@@ -136,10 +159,10 @@ def _imported(module_name: str, attribute: str, folder: Path) -> tuple[Tool, ...
 
             traceback.print_exc()
         is_lacking = lacking is not None and type(error) is AttributeError
-        what = f"there is no {lacking} in it" if is_lacking else _what_happened(error, folder)
-        fault = ToolsNotLoaded(
-            f"The tools {module_name}:{attribute} could not be imported: {what}",
-            hint="Mend the module, or [placet] tools in placet.toml. PLACET_DEBUG=1 shows the traceback.",
+        happened = f"there is no {lacking} in it" if is_lacking else _what_happened(error, folder)
+        fault = _FAULTS[what](
+            f"The {what} {module_name}:{attribute} could not be imported: {happened}",
+            hint=f"Mend the module, or [placet] {what} in placet.toml. PLACET_DEBUG=1 shows the traceback.",
         )
     raise fault
 
@@ -281,10 +304,16 @@ def _is_file_there(store: Path) -> bool:
 def project_opening(
     settings: Settings, tools: Collection[Tool], *, metrics: CollectorRegistry | None = None
 ) -> Opening:
-    """The gate over the project's existing store, to be entered. It looks after nothing by itself.
+    """The gate over the project's existing store, with its upstreams, to be entered. It looks after nothing by itself.
 
-    Where there are tools of upstreams among the tools, the upstreams are opened and closed with it.
+    Upstreams without any tool are there too: something else of theirs may be relayed.
     """
+    return _opening(settings, tools, joined_upstreams(settings), metrics)
+
+
+def _opening(
+    settings: Settings, tools: Collection[Tool], upstreams: tuple[Joined, ...], metrics: CollectorRegistry | None
+) -> Opening:
     from placet.bootstrap.opening import Recovery, open_gate
     from placet.engine.settings import GateSettings
 
@@ -294,7 +323,6 @@ def project_opening(
         retention_seconds=settings.retention.seconds, audit_retention_seconds=settings.retention.audit_seconds
     )
     own = tuple(tool for tool in tools if tool.contract.origin is None)
-    upstreams = joined_upstreams(settings) if len(own) < len(tools) else ()
     return open_gate(
         tools=own, upstreams=upstreams, pins=settings.pins_file, store=store, key=settings.key,
         recovery=Recovery.MANUAL, settings=kept, policy=policy, people=ListedPeople(settings), metrics=metrics,
@@ -303,8 +331,9 @@ def project_opening(
 
 @asynccontextmanager
 async def open_project(settings: Settings, tools: Collection[Tool]) -> AsyncIterator[Gate]:
-    """The gate over the project's existing store, open."""
-    opening = project_opening(settings, tools)
+    """The gate over the project's existing store, open; with upstreams where tools of theirs are among the tools."""
+    has_any = any(tool.contract.origin is not None for tool in tools)
+    opening = _opening(settings, tools, joined_upstreams(settings) if has_any else (), None)
     with redirect_stdout(sys.stderr):  # a handler's print is no data
         async with opening as gate:
             yield gate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -14,8 +14,9 @@ from placet.cli.settings import Settings
 from placet.engine.run_views import RunDetails, RunView
 from placet.engine.runs import RunReport
 from placet.errors import NotFound
+from placet.model.listing import Mark, Page
 from placet.model.principal import Principal
-from placet.model.run import LeftOpen
+from placet.model.run import LeftOpen, RunStatus
 
 if TYPE_CHECKING:
     from placet.client import AsyncClient
@@ -30,9 +31,9 @@ class RunList(Protocol):
     client raises as well.
     """
 
-    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]: ...
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]: ...
 
-    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]: ...
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]: ...
 
     async def show(self, run_id: str, calls: int) -> RunDetails: ...
 
@@ -58,11 +59,11 @@ class _RunsHere:
         self._runs = gate.runs
         self._by = by
 
-    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
-        return (await self._runs.page(by=self._by, left=left, limit=limit)).rows
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
+        return await _all_of(partial(self._runs.page, by=self._by, left=left, status=status), limit)
 
-    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
-        return (await self._runs.own_page(by=self._by, left=left, limit=limit)).rows
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
+        return await _all_of(partial(self._runs.own_page, by=self._by, left=left, status=status), limit)
 
     async def show(self, run_id: str, calls: int) -> RunDetails:
         return await self._runs.show(run_id, by=self._by, limit=calls)
@@ -72,15 +73,27 @@ class _RunsHere:
         return await verbs[verb](run_id, by=self._by, reason=reason)
 
 
+async def _all_of(page: Callable[..., Awaitable[Page[RunView]]], limit: int) -> tuple[RunView, ...]:
+    """So many, page after page: one in which few were of the kind goes on."""
+    found: list[RunView] = []
+    after: Mark | None = None
+    while True:
+        read = await page(limit=limit - len(found), after=after)
+        found.extend(read.rows)
+        after = read.after
+        if after is None or len(found) >= limit:
+            return tuple(found)
+
+
 class _RunsThere:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def listed(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
-        return await self._client.runs(left=left, limit=limit)
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
+        return await self._client.runs(left=left, status=status, limit=limit)
 
-    async def own(self, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
-        return await self._client.own_runs(left=left, limit=limit)
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
+        return await self._client.own_runs(left=left, status=status, limit=limit)
 
     async def show(self, run_id: str, calls: int) -> RunDetails:
         if not run_id or not is_text(run_id):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from placet.cli.members import Members, checked
-from placet.model.serving import Certificate, Listening, Place
+from placet.model.serving import Certificate, Listening, Place, ResumedTraces
 from placet.rules import serving as rules
 
 _MEMBERS: Final = (
@@ -22,6 +22,7 @@ _MEMBERS: Final = (
     "metrics",
     "mcp",
     "mcp_audience",
+    "mcp_resumed_traces",
 )
 
 
@@ -49,9 +50,19 @@ def listening_of(table: object, *, file: Path | None, folder: Path) -> Listening
         metrics_at=_place(said, "metrics"),
         mcp=_yes(said, "mcp"),
         mcp_audience=said.text("mcp_audience"),
+        mcp_resumed_traces=_resumed_traces(said),
     )
     checked("[serve]", file, lambda: rules.require_sound(found))
     return found
+
+
+def _resumed_traces(said: Members) -> ResumedTraces:
+    text = said.text("mcp_resumed_traces")
+    if text is None:
+        return ResumedTraces.SAME_TRACE
+    if text not in (known := [each.value for each in ResumedTraces]):
+        said.fail("mcp_resumed_traces", " or ".join(f'"{each}"' for each in known))
+    return ResumedTraces(text)
 
 
 def _certificate(said: Members, folder: Path) -> Certificate | None:

@@ -41,7 +41,7 @@ _LARGEST_FILE = 1_000_000
 
 _SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify", "serve", "upstreams")
 _MEMBERS = {
-    "placet": ("store", "key", "tools", "policy", "console_url"),
+    "placet": ("store", "key", "tools", "policy", "console_url", "workflows"),
     "agent": ("subject", "tenant", "roles", "scopes"),
     "people": ("tenant", "roles", "scopes"),
     "retention": ("operations", "audit"),
@@ -78,6 +78,7 @@ class Settings:
         store: a path, or as text the URL of a PostgreSQL database.
         key: None leaves it to `<store>.key`.
         policy: the file that says what an ask needs; None where none is named.
+        workflows: where the workflows are that `placet worker` drives, as module:ATTRIBUTE.
         people: who may decide, by their user name.
         retention: how long finished things are kept; for ever where the file says nothing.
         admission: who is let in at the front doors, and how often.
@@ -93,6 +94,7 @@ class Settings:
     key: Path | None
     policy: Path | None = None
     tools: str | None = None
+    workflows: str | None = None
     agent: Principal | None = None
     people: dict[str, Principal] = field(default_factory=dict)
     retention: Retention = field(default_factory=Retention)
@@ -139,6 +141,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
     said_key, key_origin = _said(key, "key", own_key)
     said_policy, policy_origin = _said(policy, "policy", own_policy)
     tools, console_url = _text(placet, "tools", "placet", file), _text(placet, "console_url", "placet", file)
+    workflows = _text(placet, "workflows", "placet", file)
     agent, people = _agent(document, file), _people(document, file)
     origins = {
         "config": config_origin,
@@ -146,6 +149,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         "key": key_origin,
         "policy": policy_origin,
         "tools": Origin.FILE if tools is not None else Origin.DEFAULT,
+        "workflows": Origin.FILE if workflows is not None else Origin.DEFAULT,
         "agent": Origin.FILE if agent is not None else Origin.DEFAULT,
         "people": Origin.FILE if people else Origin.DEFAULT,
         "retention": Origin.FILE if document.get("retention") else Origin.DEFAULT,
@@ -162,6 +166,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         key=_file("key", said_key, own_key, folder),
         policy=_file("policy", said_policy, own_policy, folder),
         tools=tools,
+        workflows=workflows,
         agent=agent,
         people=people,
         retention=_retention(document, file),

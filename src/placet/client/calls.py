@@ -33,7 +33,7 @@ from placet.model.effect import EffectState
 from placet.model.grant import GrantWish
 from placet.model.json import JsonObject, JsonValue
 from placet.model.outcome import Outcome
-from placet.model.run import LeftOpen
+from placet.model.run import LeftOpen, RunStatus
 from placet.rules.documents import document_of
 from placet.rules.run_refs import run_ref
 
@@ -300,13 +300,18 @@ class AsyncClient:
 
     # ------------------------------------------------------------ runs
 
-    async def runs(self, *, left: LeftOpen | None = None, limit: int = 100) -> tuple[RunView, ...]:
-        """Runs that this principal may see, the last to be opened first; only those of which `left` is left open."""
-        return await self._runs("all", left, limit)
+    async def runs(
+        self, *, left: LeftOpen | None = None, status: RunStatus | None = None, limit: int = 100
+    ) -> tuple[RunView, ...]:
+        """Runs that this principal may see, the last to be opened first; only those of which `left` is left open, and
+        that have this `status`."""
+        return await self._runs("all", left, status, limit)
 
-    async def own_runs(self, *, left: LeftOpen | None = None, limit: int = 100) -> tuple[RunView, ...]:
+    async def own_runs(
+        self, *, left: LeftOpen | None = None, status: RunStatus | None = None, limit: int = 100
+    ) -> tuple[RunView, ...]:
         """The principal's own runs, whatever else it may see."""
-        return await self._runs("mine", left, limit)
+        return await self._runs("mine", left, status, limit)
 
     async def run(self, run_id: str, *, calls: int = 100) -> RunDetails:
         """One run, with so many of its calls, at most 1,000."""
@@ -411,8 +416,11 @@ class AsyncClient:
         path = f"/v1/runs/{run_ref(run_id)}/{verb}"
         return read(RunReport, await self._asked(Ask(method="POST", path=path, body={"reason": reason})))
 
-    async def _runs(self, whose: str, left: LeftOpen | None, limit: int) -> tuple[RunView, ...]:
-        query = {"whose": whose, **({} if left is None else {"left_open": left.value})}
+    async def _runs(
+        self, whose: str, left: LeftOpen | None, status: RunStatus | None, limit: int
+    ) -> tuple[RunView, ...]:
+        said = {"left_open": left, "status": status}
+        query = {"whose": whose, **{name: each.value for name, each in said.items() if each is not None}}
         return tuple(await self._listed(partial(members, RunView), "/v1/runs", "runs", query, limit))
 
     async def _get(self, kind: type[Value], path: str) -> Value:

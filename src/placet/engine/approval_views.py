@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.engine.entitling import Entitling, Listing
 from placet.engine.registry import Registry
 from placet.engine.verifying import sound_votes, stored_arguments, verify, verify_quorum
-from placet.model.approval import Approval, ApprovalState, Question, SignedVote, VoteKind
+from placet.model.approval import Approval, ApprovalState, Difference, Question, SignedVote, VoteKind
 from placet.model.contract import Contract
 from placet.model.decision import RequirementKind
 from placet.model.identifiers import ApprovalId, Digest
@@ -22,6 +22,7 @@ from placet.ports.waiting import one_turn
 from placet.rules import approvals as rules
 from placet.rules import operations
 from placet.rules.approvals import Misfit
+from placet.rules.asked_again import asked_before, differences
 from placet.rules.decoding import decode_object
 from placet.rules.documents import document_of
 from placet.rules.reminding import escalates_at
@@ -34,6 +35,7 @@ UNREGISTERED = "unregistered"
 _EVERYWHERE = frozenset(("*",) * depth for depth in range(1, 64))
 """Stored arguments are authenticated; every integer in them may be as wide as it is."""
 _VIEWS_A_TURN = 25
+_MOST_BEFORE = 100
 """Approvals of which a list takes care before whatever else is ready goes first: some milliseconds of work."""
 
 
@@ -72,6 +74,8 @@ class ApprovalView:
         escalated_at: when that was announced; None where it was not, or not yet.
         escalate_to: whom the escalation is for, as `role:`, `scope:` or `subject:` and a name.
         escalation_widens: whether those may decide from `escalates_at` on, though the rule names others.
+        differences: what is asked otherwise than when this very call was asked about under an earlier policy; only
+            where one approval is shown.
     """
 
     approval_id: ApprovalId
@@ -116,6 +120,7 @@ class ApprovalView:
     escalated_at: datetime | None = None
     escalate_to: tuple[str, ...] = ()
     escalation_widens: bool = False
+    differences: tuple[Difference, ...] = ()
 
 
 def standing_of(view: ApprovalView) -> JsonObject:
@@ -172,7 +177,14 @@ class ApprovalViews:
         self, approval: Approval, votes: tuple[SignedVote, ...], by: Principal, now: datetime
     ) -> ApprovalView:
         """One, with everybody who may still decide it."""
-        return await self._view(approval, votes, by, now, who_may=await self._who_may(approval, votes, now))
+        view = await self._view(approval, votes, by, now, who_may=await self._who_may(approval, votes, now))
+        return replace(view, differences=await self._differences(approval.question))
+
+    async def _differences(self, question: Question) -> tuple[Difference, ...]:
+        found = await self._store.approvals_of_tool(question.tenant, question.run_id, question.tool, limit=_MOST_BEFORE)
+        sound = [each for each in found if verify(each, self._keys) is None]
+        earlier = asked_before(question, sound)
+        return () if earlier is None else differences(earlier, question)
 
     async def _who_may(self, approval: Approval, votes: tuple[SignedVote, ...], now: datetime) -> tuple[str, ...]:
         if approval.state is not ApprovalState.PENDING:

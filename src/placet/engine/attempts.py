@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import ensure_future
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from placet.engine.capacity import Room
 from placet.engine.chronicle import Chronicle
+from placet.engine.progressing import Progressing
 from placet.engine.standing import Granted
 from placet.errors import NotSent, PlacetError
 from placet.model.approval import Approval
 from placet.model.attempt import Answered, Raised, Report, Unsent
 from placet.model.audit import AuditEvent
 from placet.model.call import Call
-from placet.model.context import CallContext, not_declared
+from placet.model.call_progress import ProgressListener
+from placet.model.context import CallContext, not_declared, not_heard
 from placet.model.contract import EffectClass
 from placet.model.decision import Decision
 from placet.model.identifiers import Token
@@ -43,6 +46,7 @@ class Warrant:
     Attributes:
         deadline: when the caller stops waiting, on the monotonic clock.
         grant: the standing grant that says yes in the place of an approval.
+        on_progress: hears how far the attempts are.
     """
 
     decision: Decision
@@ -52,6 +56,7 @@ class Warrant:
     deadline: float
     room: Room
     grant: Granted | None = None
+    on_progress: ProgressListener | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +71,7 @@ class Dispatch:
         deadline: when the caller stops waiting, on the monotonic clock.
         place: where a read's started event stands; None for an effect.
         is_approved: an approval or a standing grant is spent on it.
+        on_progress: hears how far its attempts are.
         co_commit: what its handler settles it with; None unless the contract says that it does.
     """
 
@@ -85,6 +91,7 @@ class Dispatch:
     is_approved: bool
     place: Place | None = None
     co_commit: CoCommit | None = None
+    on_progress: ProgressListener | None = None
 
 
 class Attempts:
@@ -127,6 +134,7 @@ class Attempts:
             room=warrant.room,
             is_approved=warrant.approval is not None or warrant.grant is not None,
             place=place,
+            on_progress=warrant.on_progress,
         )
 
     def next_window(self, dispatch: Dispatch) -> tuple[float, datetime, float]:
@@ -175,6 +183,12 @@ class Attempts:
             dispatch.room.stray_ended()
             when_late(late)
 
+        silent_for, listener = call.contract.silence_seconds, dispatch.on_progress
+        said = (
+            None
+            if silent_for is None and listener is None
+            else Progressing(call, attempt=dispatch.attempt, listener=listener, clock=self._clock)
+        )
         context = CallContext(
             tenant=call.principal.tenant,
             principal=call.principal,
@@ -187,11 +201,23 @@ class Attempts:
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
             _guard=guard,
             _co_commit=not_declared if dispatch.co_commit is None else dispatch.co_commit.begin_attempt(),
+            _progress=not_heard if said is None else said.said,
         )
+        silence = None if said is None or silent_for is None else ensure_future(said.fallen_silent(silent_for))
         try:
-            report = await self._transport.attempt(call, context, timeout_seconds=remaining, when_late=ended)
+            if silence is None:
+                report = await self._transport.attempt(call, context, timeout_seconds=remaining, when_late=ended)
+            else:
+                report = await self._transport.attempt(
+                    call, context, timeout_seconds=remaining, when_late=ended, silence=silence
+                )
         except Exception:  # a transport may not raise; if one does, what it did is unknown
             return OUR_FAULT
+        finally:
+            if silence is not None:
+                silence.cancel()
+            if said is not None:
+                said.over()
         if not (is_cut_off and isinstance(report, Unsent)):  # then it was us who sent nothing
             is_whole = dispatch.window >= call.contract.timeout_seconds  # no caller has cut it short
             dispatch.room.hear(report, had_its_time=is_whole and remaining * 2.0 >= dispatch.window)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from placet.engine.results import row_binding
 from placet.errors import KeyMaterialError, MisuseError
-from placet.model.identifiers import ApprovalId, OperationKey
+from placet.model.identifiers import ApprovalId, OperationKey, PolicyVersion
 from placet.model.json import JsonValue
 from placet.model.principal import Principal, Role, Standing
 from placet.model.run import RunCheckpoint
@@ -29,6 +29,8 @@ class Resting:
         origin: digest of what it was begun with.
         waits: the questions it waits for.
         tries: looks in vain in a row, for the next pause.
+        has_keys: whether API keys of this store allowed all that its principal could do when it began.
+        policies: under which it came to rest, one after the other, the last ones.
     """
 
     workflow: str
@@ -43,6 +45,8 @@ class Resting:
     waits: tuple[ApprovalId, ...] = ()
     tries: int = 0
     code: str | None = None
+    policies: tuple[PolicyVersion, ...] = ()
+    has_keys: bool = False
 
     @property
     def visit(self) -> int:
@@ -68,6 +72,8 @@ def seal(resting: Resting, keys: Keys, *, tenant: str, run_id: str) -> bytes:
         "waits": list(resting.waits),
         "tries": resting.tries,
         "code": resting.code,
+        "policies": list(resting.policies),
+        "has_keys": resting.has_keys,
     }
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return keys.seal(text.encode("utf-8", "surrogatepass"), bound_to=_binding(tenant, run_id))
@@ -83,6 +89,7 @@ def unseal(row: RunCheckpoint, keys: Keys) -> Resting | None:
         then = body.pop("then")
         principal = _principal_of(body.pop("principal"))
         waits = tuple(ApprovalId(each) for each in body.pop("waits"))
+        body["policies"] = tuple(PolicyVersion(each) for each in body.get("policies", ()))
         return Resting(principal=principal, then=None if then is None else (then[0], then[1]), waits=waits, **body)
     except (KeyMaterialError, MisuseError, ValueError, TypeError, KeyError, IndexError):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import iscoroutinefunction
 from math import inf
 
 from placet.engine import replies
@@ -19,6 +20,7 @@ from placet.engine.deciding import Decider
 from placet.engine.desk import Desk
 from placet.engine.drain import Drain, DrainReport
 from placet.engine.faults import told
+from placet.engine.following import Following
 from placet.engine.granting import Granting
 from placet.engine.path import CallPath
 from placet.engine.pinning import PinDesk
@@ -33,13 +35,15 @@ from placet.engine.session import Session
 from placet.engine.settings import GateSettings
 from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
+from placet.engine.upstream_questions import UpstreamQuestions
 from placet.errors import InvalidProposal, MisuseError, ProtocolRejected
 from placet.model.audit import ChainHead, EventKind
+from placet.model.call_progress import ProgressListener
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
 from placet.model.decision import Ask, Decision, Deny
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion, RequestId, RunId
-from placet.model.outcome import NotRun, Outcome, Refused
+from placet.model.outcome import AwaitingApproval, NotRun, Outcome, Refused
 from placet.model.principal import Principal, is_identity, is_principal
 from placet.model.proposal import Proposal
 from placet.ports.clock import Clock, IdSource
@@ -63,6 +67,7 @@ class Gate:
         reconciler: where unknown effects are settled.
         switch: where people stop a tool, an upstream, a tenant, a run or everything, and resume it.
         pins: where people accept what servers say of their tools, and quarantine what they accepted.
+        upstream_questions: where it is put on record that an upstream asked somebody something.
         purger: where what is old is forgotten, and held against that.
         reminding: where people are told again of what waits.
         questions: where those who asked look what became of it.
@@ -78,6 +83,7 @@ class Gate:
         store: Store,
         decider: Decider,
         path: CallPath,
+        following: Following,
         chronicle: Chronicle,
         refusals: Refusals,
         submissions: Submissions,
@@ -86,6 +92,7 @@ class Gate:
         reconciler: Reconciler,
         switch: Switch,
         pins: PinDesk,
+        upstream_questions: UpstreamQuestions,
         purger: Purger,
         reminding: Reminding,
         questions: Questions,
@@ -102,6 +109,7 @@ class Gate:
         self._store = store
         self._decider = decider
         self._path = path
+        self._following = following
         self._chronicle = chronicle
         self._refusals = refusals
         self._submissions = submissions
@@ -114,6 +122,7 @@ class Gate:
         self.reconciler = reconciler
         self.switch = switch
         self.pins = pins
+        self.upstream_questions = upstream_questions
         self.purger = purger
         self.reminding = reminding
         self.questions = questions
@@ -148,6 +157,7 @@ class Gate:
         request_id: str | None = None,
         idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
+        on_progress: ProgressListener | None = None,
     ) -> Outcome:
         """One proposal to its outcome.
 
@@ -157,6 +167,8 @@ class Gate:
             run: the conversation or job the call belongs to; call ids are unique within it.
             idempotency_key: names the operation if the contract does not; asking twice under it is asking once.
             timeout_seconds: how long to wait in all; the settings' `call_seconds` if absent.
+            on_progress: a plain function, told in the gate's event loop how far the tool says that it is, while this
+                very call runs; not of another's attempt that is waited for. It must not wait itself.
 
         Returns:
             One of the outcomes; asking again with the same proposal never acts twice.
@@ -166,7 +178,7 @@ class Gate:
             MisuseError: the keyword arguments have no meaning, or the gate is closed; nothing ran.
         """
         with self._submissions.entered():
-            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
+            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds, on_progress)
             outcomes = await self._batch([proposal], session, stop_on_failure=False)
             await raise_owed_cancellation()
             return outcomes[0]
@@ -180,14 +192,29 @@ class Gate:
         request_id: str | None = None,
         idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
+        on_progress: ProgressListener | None = None,
     ) -> Outcome:
         """Like `submit`, for a door that shows its principals their tools: what `tools_for` lacks does not exist.
 
         Asking for such a tool is on record under its name; the answer is the one for a name that means nothing.
         """
         with self._submissions.entered():
-            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds)
+            session = self._session(principal, run, request_id, idempotency_key, timeout_seconds, on_progress)
             outcomes = await self._batch([proposal], session, stop_on_failure=False, way=self._path.listed_outcome)
+            await raise_owed_cancellation()
+            return outcomes[0]
+
+    async def submit_followed(
+        self, proposal: object, *, principal: Principal, run: str, idempotency_key: str | None = None
+    ) -> Outcome:
+        """Like `submit`, for who proposes one wish again and again, and cannot be told what to ask for instead.
+
+        A call that a person edited is asked for, and done, as it was edited; the outcome says so, with the arguments.
+        One that a person took back is refused from then on (`approval_withdrawn`), where `submit` would ask anew.
+        """
+        with self._submissions.entered():
+            session = self._session(principal, run, None, idempotency_key, None)
+            outcomes = await self._batch([proposal], session, stop_on_failure=False, way=self._following.outcome)
             await raise_owed_cancellation()
             return outcomes[0]
 
@@ -199,13 +226,14 @@ class Gate:
         run: str,
         request_id: str | None = None,
         timeout_seconds: float | None = None,
+        on_progress: ProgressListener | None = None,
     ) -> tuple[Outcome, ...]:
         """All proposals of one model turn, in order; one outcome each, whatever becomes of the others.
 
         A malformed member, or a call id that occurs twice, stops the whole batch before anything in it runs.
         """
         with self._submissions.entered():
-            session = self._session(principal, run, request_id, None, timeout_seconds)
+            session = self._session(principal, run, request_id, None, timeout_seconds, on_progress)
             outcomes = await self._batch(_members(batch), session, stop_on_failure=False)
             await raise_owed_cancellation()
             return outcomes
@@ -218,10 +246,11 @@ class Gate:
         run: str,
         request_id: str | None = None,
         timeout_seconds: float | None = None,
+        on_progress: ProgressListener | None = None,
     ) -> tuple[Outcome, ...]:
         """Like `submit_all`, but after the first outcome that is no success the rest are `NotRun`."""
         with self._submissions.entered():
-            session = self._session(principal, run, request_id, None, timeout_seconds)
+            session = self._session(principal, run, request_id, None, timeout_seconds, on_progress)
             outcomes = await self._batch(_members(batch), session, stop_on_failure=True)
             await raise_owed_cancellation()
             return outcomes
@@ -251,6 +280,24 @@ class Gate:
         is_somebody = is_principal(principal)
         contracts = tuple(self._registry)
         return bool(contracts) and not any(is_somebody and self._decider.may_see(each, principal) for each in contracts)
+
+    async def ask(self, proposal: object, *, principal: Principal, run: str) -> AwaitingApproval | None:
+        """Ask a person about a call before anybody submits it, where one has to be asked; nothing runs.
+
+        For whoever has to know beforehand that a call will wait, as frameworks that pause a whole run do. The same
+        call asked again, or submitted, is the same question.
+
+        Returns:
+            Where the question stands while nobody has answered it. None for every other call: submit it, and the
+            outcome says what it came to; it may still be a question, if policy or a stop changed meanwhile.
+        """
+        with self._submissions.entered():
+            session = self._session(principal, run, None, None, None)
+            checked, _ = proposals.read_batch([proposal])
+            is_asked = bool(checked) and not self._submissions.is_draining
+            outcome = await self._path.question(checked[0], session) if is_asked else None
+            await raise_owed_cancellation()
+            return outcome if isinstance(outcome, AwaitingApproval) else None
 
     @paying
     async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:
@@ -385,6 +432,7 @@ class Gate:
         request_id: str | None,
         idempotency_key: str | None,
         timeout_seconds: float | None,
+        on_progress: ProgressListener | None = None,
     ) -> Session:
         if not is_identity(run):
             raise MisuseError("run= names the conversation or job: text of 1 to 128 characters.")
@@ -395,6 +443,8 @@ class Gate:
         patience = self._settings.call_seconds if timeout_seconds is None else timeout_seconds
         if not is_seconds(patience):
             raise MisuseError("timeout_seconds= is a finite number above zero.")
+        if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
+            raise MisuseError("on_progress= is a plain function of a CallProgress.")
         deadline = self._clock.monotonic() + patience  # where the clock fails, it has passed
         return Session(
             principal=principal,
@@ -402,6 +452,7 @@ class Gate:
             request_id=RequestId(request_id or self._ids.new_id("req")),
             caller_key=idempotency_key,
             deadline=deadline if deadline < inf else -inf,
+            on_progress=on_progress,
         )
 
 

@@ -12,7 +12,7 @@ from placet.model.audit import AuditEvent, AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.decision import Decision
 from placet.model.effect import Effect
-from placet.model.ledger import Recorded
+from placet.model.ledger import OutsideRun, Recorded
 from placet.model.outcome import Outcome
 from placet.model.waking import effect_topic
 from placet.ports.clock import Clock
@@ -77,7 +77,9 @@ class KnownOperations:
         if unavailable == RECORD_ALTERED:
             events = (*events, self._chronicle.event(EventKind.RECORD_ALTERED, facts, detail="result"))
         answer = await self._store.record(events, step=self._steps.of_call(call, decision))
-        if not isinstance(answer, Recorded):
+        if isinstance(answer, OutsideRun):  # a run that is over takes no step, but what was done in it stays done
+            await self._store.record(events)
+        elif not isinstance(answer, Recorded):
             return await self._refusals.step_refused(call, answer)
         match code:
             case "replayed":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -12,6 +13,8 @@ from placet.engine import checkpoints
 from placet.engine.checkpoints import Resting
 from placet.engine.faults import told
 from placet.engine.gate import Gate
+from placet.engine.holders import KeyHolders
+from placet.engine.precedence import with_policy
 from placet.engine.stepping import Broke, Context, Left, Said, step
 from placet.errors import NotFound
 from placet.model import workflow as model
@@ -43,6 +46,12 @@ class Moves:
         self._around = gate.runs.around
         self._definitions = definitions
         self._principal_of = principal_of
+        around = self._around
+        self._holders = KeyHolders(store=around.store, keys=around.keys, chronicle=around.chronicle)
+
+    async def has_keys(self, principal: Principal) -> bool:
+        """Whether its API keys are asked what it may by now, before each step: a program that says so itself is."""
+        return self._principal_of is None and await self._holders.has_keys(principal)
 
     def served(self, row: RunCheckpoint) -> tuple[Workflow, Resting] | str:
         """What does its next step; or why this process does not."""
@@ -66,7 +75,9 @@ class Moves:
         if isinstance(served, str):  # the key went between two looks
             return self.unmoved(row, take, served), ()
         definition, resting = served
-        principal = await self._principal(resting.principal)
+        if resting.version != row.version:
+            return self._upgraded(definition, resting, row, take)
+        principal = await self._principal(resting)
         if isinstance(principal, str):
             return self.unmoved(row, take, principal), ()
         resting = replace(resting, principal=principal)
@@ -101,12 +112,14 @@ class Moves:
         context = Context(gate=self._gate, principal=resting.principal, run_id=row.run_id, at=at, visit=resting.visit)
         return await step(context, value)
 
-    async def _principal(self, was: Principal) -> Principal | str:
+    async def _principal(self, resting: Resting) -> Principal | str:
         """Who it is by now; or why nobody knows."""
-        if self._principal_of is None:
+        was = resting.principal
+        by_now = self._principal_of or (self._holders.by_now if resting.has_keys else None)
+        if by_now is None:
             return was
         try:
-            found: object = await self._principal_of(was)
+            found: object = await by_now(was)
         except Exception as fault:  # somebody's directory; its text stays here
             _log.warning("the principal of a run cannot be looked up", extra=told(fault))
             return "principal_unavailable"
@@ -131,12 +144,11 @@ class Moves:
         Under another policy than the one it was asked under, nobody can answer it any more: then the step asks anew.
         """
         assert resting.then is not None  # noqa: S101 - by its caller
-        for approval_id in resting.waits:
-            if await self._is_open(approval_id, resting):
-                if await self._is_late(run, at):
-                    return self._gone(definition, resting, rules.fails(definition, at, "deadline_passed"), take)
-                left = Left(code=resting.code or "approval_required", approvals=resting.waits, after_seconds=None)
-                return await self._laid_aside(resting, run, take, left)
+        if waits := await self._open(resting):
+            if await self._is_late(run, at):
+                return self._gone(definition, resting, rules.fails(definition, at, "deadline_passed"), take)
+            left = Left(code=resting.code or "approval_required", approvals=waits, after_seconds=None)
+            return await self._laid_aside(resting, run, take, left)
         name, inputs = resting.then
         target = definition.state(name)
         goes = (
@@ -146,12 +158,15 @@ class Moves:
         )
         return self._gone(definition, replace(resting, then=None), goes, take)
 
-    async def _is_open(self, approval_id: ApprovalId, resting: Resting) -> bool:
-        try:
-            view = await self._gate.questions.show(approval_id, by=resting.principal)
-        except NotFound:
-            return False
-        return view.state is ApprovalState.PENDING
+    async def _open(self, resting: Resting) -> tuple[ApprovalId, ...]:
+        """The questions it still waits for; what a person made of one by editing it, in its place."""
+        found: list[ApprovalId] = []
+        for approval_id in resting.waits:
+            with suppress(NotFound):
+                view = await self._gate.questions.show_last(approval_id, by=resting.principal)
+                if view.state is ApprovalState.PENDING:
+                    found.append(ApprovalId(view.approval_id))
+        return tuple(found)
 
     async def _laid_aside(
         self, resting: Resting, run: Run, take: RunTake, left: Left
@@ -179,6 +194,15 @@ class Moves:
             except NotFound:
                 ends.append(now + timedelta(seconds=rules.pause_seconds(tries)))
         return max(0.0, (min(ends) - now).total_seconds())
+
+    def _upgraded(
+        self, definition: Workflow, resting: Resting, row: RunCheckpoint, take: RunTake
+    ) -> tuple[RunRest, tuple[AuditEvent, ...]]:
+        """Into this version of the workflow, with its tools; the step is done after that."""
+        more = (f"from:{row.state}", f"from_version:{row.version}")
+        moved = self._event(EventKind.RUN_MOVED, resting, take, detail=resting.state, more=more)
+        rest = self._rest(resting, take, code=None, waits=(), after=0.0)
+        return replace(rest, workflow_tools=definition.tools), (moved,)
 
     def _gone(
         self, definition: Workflow, resting: Resting, goes: Goes, take: RunTake
@@ -230,6 +254,8 @@ class Moves:
     def _rest(
         self, resting: Resting, take: RunTake, *, code: str | None, waits: tuple[ApprovalId, ...], after: float | None
     ) -> RunRest:
+        policy = self._gate.policy_version or UNKNOWN_POLICY
+        resting = replace(resting, policies=with_policy(resting.policies, policy))
         return RunRest(
             tenant=take.tenant,
             run_id=take.run_id,
@@ -241,7 +267,7 @@ class Moves:
             sealed=checkpoints.seal(resting, self._around.keys, tenant=take.tenant, run_id=take.run_id),
             code=code,
             waits=waits,
-            policy_version=self._gate.policy_version or UNKNOWN_POLICY,
+            policy_version=policy,
             due_after_seconds=after,
         )
 

@@ -19,6 +19,7 @@ from placet.engine.dispatch import Dispatcher, InDoubt
 from placet.engine.entitling import UNCERTAIN
 from placet.engine.faults import told
 from placet.engine.known import KnownOperations
+from placet.engine.quarantine import Quarantine
 from placet.engine.reads import Reads
 from placet.engine.refusals import Refusals, Rejection
 from placet.engine.registry import Registry
@@ -71,6 +72,7 @@ class CallPath:
         approver: Approver,
         standing: StandingGrants,
         steps: Steps,
+        quarantine: Quarantine,
         meter: Meter,
     ) -> None:
         self._registry = registry
@@ -85,6 +87,7 @@ class CallPath:
         self._approver = approver
         self._standing = standing
         self._steps = steps
+        self._quarantine = quarantine
         self._meter = meter
 
     async def outcome(self, proposal: Proposal, session: Session) -> Outcome:
@@ -124,6 +127,38 @@ class CallPath:
         except Exception as fault:  # one of our own; after the point of no return the dispatcher answers for itself
             _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
             return await self._refusals.unavailable(call, "internal_fault")
+
+    async def question(self, proposal: Proposal, session: Session) -> Outcome | None:
+        """Where the question of a call stands that waits for a person, asked now if it was not; None for every other.
+
+        What is no call, is denied, known to the ledger, approved or faulty is left for `outcome` to say and to record.
+        """
+        if not is_principal(session.principal):
+            return None
+        try:
+            bound = self.bind(proposal, session)
+        except BaseException:  # nothing is waited for here, so a cancellation is made up too
+            return None
+        try:
+            decision = await self._decider.decide(bound, session)
+            if not isinstance(decision, Ask):
+                return None
+            call = await self._under_its_question(bound, decision)
+            known = await self._store.effect(call.principal.tenant, call.operation_key)
+            answer = lifecycle.ledger_answer(call, known)
+            if not isinstance(answer, lifecycle.MayDispatch):
+                return None
+            if await self._quarantine.refusal(call.contract) is not None:
+                return None
+            asked = _with_doubt(decision, answer)
+            step = self._steps.of_call(call, asked)
+            found = await self._approver.approval_for(call, asked, step, dispatch_number=answer.expected_fence)
+            return replies.awaiting(call, found.approval) if isinstance(found, Waiting) else None
+        except PlacetError:  # whoever submits it is told, and it is on record then
+            return None
+        except Exception as fault:
+            _log.error("asking failed", extra=told(fault))
+            return None
 
     async def turned_away(self, proposal: Proposal, session: Session) -> Outcome:
         """The answer of a process that is ending: on record, nothing bound, decided or counted."""
@@ -198,9 +233,7 @@ class CallPath:
 
         A read that needs one is kept in the ledger too, so that its approval is spent, or its grant used, once.
         """
-        call = replace(call, is_recorded=True)
-        if await self._store.effect(call.principal.tenant, call.operation_key) is None:  # its own record comes first
-            call = await self._approver.adopted(call, decision)
+        call = await self._under_its_question(call, decision)
         while True:
             known = await self._store.effect(call.principal.tenant, call.operation_key)
             answer = lifecycle.ledger_answer(call, known)
@@ -209,10 +242,10 @@ class CallPath:
                 if outcome is None:
                     continue
                 return outcome
+            if (refused := await self._quarantine.refusal(call.contract)) is not None:
+                return await self._refusals.step_refused(call, refused)  # no person is asked, and no word of one spent
             number = answer.expected_fence
-            asked = (
-                replace(decision, reasons=(*decision.reasons, "may_act_twice")) if answer.may_act_twice else decision
-            )
+            asked = _with_doubt(decision, answer)
             step = self._steps.of_call(call, asked)
             found = await self._approver.approval_for(call, asked, step, dispatch_number=number, without=without)
             if isinstance(found, Approval):
@@ -220,6 +253,13 @@ class CallPath:
             if isinstance(found, Granted):
                 return await self._dispatch(call, asked, session, grant=found, expected_fence=number, without=without)
             return await self._not_approved(call, asked, found)
+
+    async def _under_its_question(self, call: Call, ask: Ask) -> Call:
+        """The call under the id and key it was asked about with; its own record comes first."""
+        call = replace(call, is_recorded=True)
+        if await self._store.effect(call.principal.tenant, call.operation_key) is None:
+            call = await self._approver.adopted(call, ask)
+        return call
 
     async def _not_approved(self, call: Call, ask: Ask, found: Finding) -> Outcome:
         """Nobody has approved: say where the question stands."""
@@ -379,7 +419,12 @@ class CallPath:
             deadline=session.deadline,
             room=room,
             grant=grant,
+            on_progress=session.on_progress,
         )
 
     def _contract_of(self, proposal: Proposal) -> Contract | None:
         return self._registry.tools[proposal.tool].contract if self._registry.knows(proposal.tool) else None
+
+
+def _with_doubt(ask: Ask, answer: lifecycle.MayDispatch) -> Ask:
+    return replace(ask, reasons=(*ask.reasons, "may_act_twice")) if answer.may_act_twice else ask

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from placet.engine.chronicle import Chronicle
-from placet.engine.quarantine import BY_HAND, REPLACED, Quarantine
+from placet.engine.quarantine import BY_HAND, REPLACED, Quarantine, shown_digest
 from placet.engine.results import row_binding
 from placet.errors import DecisionRefused, MisuseError, NotFound
 from placet.model.audit import AuditEvent, EventKind
@@ -31,7 +31,6 @@ from placet.rules.upstream_names import contract_name
 ACCEPT_SCOPE: Final = "upstreams.accept"
 """Lets a person accept what servers say of their tools, for every tenant, and quarantine what was accepted."""
 MAX_REASON_CHARACTERS: Final = 500
-_SHOWN_OF_DIGEST: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +112,16 @@ class PinDesk:
     async def quarantined(self) -> frozenset[str]:
         """The scopes of all quarantines in force, as `StopScope.quarantine` makes their keys."""
         return frozenset(scope for scope in await self._store.stops() if scope.startswith("quarantine:"))
+
+    async def require_leave(self, by: Principal) -> None:
+        """Whether this principal may accept and quarantine at all, before anybody is shown or asked anything.
+
+        Raises:
+            MisuseError: an argument is not of its kind.
+            DecisionRefused: not a person, or without the scope; it is on record.
+            StoreError: it may not be on record.
+        """
+        await self._require_leave(by)
 
     async def accept(self, definitions: Sequence[Definition], *, by: Principal) -> tuple[Pin, ...]:
         """Accept exactly these definitions, as they were shown to the person; a gate that is opened then serves them.
@@ -200,9 +209,9 @@ class PinDesk:
         digest = definition_digest(definition)
         was = before.pins.get((definition.server, definition.tool))
         how = "new" if was is None else "again" if was.digest == digest else "changed"
-        reasons = [f"upstream:{definition.server}", f"pin:{digest[:_SHOWN_OF_DIGEST]}"]
+        reasons = [f"upstream:{definition.server}", f"pin:{shown_digest(digest)}"]
         if was is not None and was.digest != digest:
-            reasons.append(f"was:{was.digest[:_SHOWN_OF_DIGEST]}")
+            reasons.append(f"was:{shown_digest(was.digest)}")
         return self._chronicle.event(
             EventKind.TOOL_ACCEPTED,
             self._chronicle.of_store(by.subject) | {"tool": contract_name(definition.server, definition.tool)},

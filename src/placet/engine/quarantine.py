@@ -7,9 +7,13 @@ accepted anew; accepted otherwise, the tool is another one, and what it was is r
 
 from __future__ import annotations
 
+from collections import Counter
+
 from placet.engine.chronicle import NOBODY, Chronicle
 from placet.model.audit import AuditEvent, EventKind
+from placet.model.contract import Contract
 from placet.model.identifiers import Digest
+from placet.model.ledger import Stopped
 from placet.model.pins import Definition, Drift, SpoiltPin
 from placet.model.stopping import StopNote, StopScope
 from placet.ports.store import Store
@@ -28,6 +32,7 @@ class Quarantine:
         self._chronicle = chronicle
         self._suspected: set[tuple[str, str, str]] = set()
         self._described: dict[str, Definition] = {}
+        self._beginning: Counter[str] = Counter()
 
     async def drifted(self, drift: Drift) -> bool:
         """Refuse the tool of this pin everywhere; durable on return. Whether it was not refused before.
@@ -37,8 +42,13 @@ class Quarantine:
         """
         if drift.described is not None:
             self._described[StopScope.quarantine(drift.name, drift.pin).key] = drift.described
-        seen = f"seen:{_shown(drift.seen)}"
-        return await self.begin(drift.name, drift.pin, server=drift.server, why=SCHEMA_DRIFT, reasons=(seen,))
+        seen = f"seen:{shown_digest(drift.seen)}"
+        key = StopScope.quarantine(drift.name, drift.pin).key
+        self._beginning[key] += 1
+        try:
+            return await self.begin(drift.name, drift.pin, server=drift.server, why=SCHEMA_DRIFT, reasons=(seen,))
+        finally:
+            self._beginning -= Counter((key,))
 
     def described(self, tool: str, pin: Digest) -> Definition | None:
         """What the server said otherwise, where this process has seen it."""
@@ -65,6 +75,19 @@ class Quarantine:
         scope = StopScope.quarantine(tool, pin).key
         await self._store.stop(scope, (self._event(tool, pin, server, why, reasons, by),), note=note)
         return True
+
+    async def refusal(self, contract: Contract) -> Stopped | None:
+        """Why nobody is to be asked about a call of it, as a claim would say; also while that is being written.
+
+        Raises:
+            StoreError: it cannot be told.
+        """
+        if (origin := contract.origin) is None:
+            return None
+        key = StopScope.quarantine(contract.name, origin.pin).key
+        if key in self._beginning or await self.is_in_force(contract.name, origin.pin):
+            return Stopped(scope=key)
+        return None
 
     async def is_in_force(self, tool: str, pin: Digest) -> bool:
         """Whether a tool is refused, as it was accepted under this pin.
@@ -102,12 +125,12 @@ class Quarantine:
             EventKind.TOOL_QUARANTINED,
             self._chronicle.of_store(by) | {"tool": tool},
             detail=why,
-            reasons=(f"upstream:{server}", f"pin:{_shown(pin)}", *reasons),
+            reasons=(f"upstream:{server}", f"pin:{shown_digest(pin)}", *reasons),
             decided_by=None if by == NOBODY else by,
             model_suggested=False,
         )
 
 
-def _shown(digest: Digest) -> str:
+def shown_digest(digest: Digest) -> str:
     """Enough of a digest to be looked up by."""
     return digest[:_SHOWN_OF_DIGEST]

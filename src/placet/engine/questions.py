@@ -6,9 +6,12 @@ question: those look like ones that do not exist.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
+from placet.engine.editing import same_as
 from placet.engine.verifying import verify
 from placet.errors import NotFound
 from placet.model.approval import Approval, ApprovalDecision, ApprovalState
@@ -18,6 +21,8 @@ from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules import approvals as rules
+
+_MOST_EDITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,29 @@ class Questions:
             raise NotFound("There is no such question of yours.")
         is_overdue = rules.is_overdue(found, now=await self._store.now())
         return _view(found, ApprovalState.EXPIRED if is_overdue else found.state)
+
+    @paying
+    async def show_last(self, approval_id: str, *, by: Principal) -> QuestionView:
+        """As `show`, of what people made of the question by editing it, the last of that; or of itself.
+
+        Raises: as `show`.
+        """
+        view = await self.show(approval_id, by=by)
+        for _ in range(_MOST_EDITS):
+            made = await self._made_of(view, by)
+            if made is None:
+                break
+            view = made
+        return view
+
+    async def _made_of(self, view: QuestionView, by: Principal) -> QuestionView | None:
+        asked = await self._store.approval(by.tenant, ApprovalId(view.approval_id))
+        for each in () if asked is None else await self._store.edits(same_as(asked.question)):
+            mark = each.question.edited
+            if mark is not None and mark.from_id == view.approval_id:
+                with suppress(NotFound):
+                    return await self.show(each.question.approval_id, by=by)
+        return None
 
     def _is_own(self, approval: Approval, approval_id: str, by: Principal) -> bool:
         question = approval.question

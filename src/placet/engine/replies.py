@@ -209,9 +209,16 @@ def timed_out(call: Call) -> TimedOut:
         call_id=call.reply_to,
         tool=call.contract.name,
         code="timed_out",
-        message="The tool did not answer in time. It only reads, so nothing was changed; ask again if need be.",
+        message=f"The tool did not answer in time{_times(call)}. It only reads, so nothing was changed; ask again if "
+        "need be.",
         operation_key=call.operation_key,
     )
+
+
+def _times(call: Call) -> str:
+    """Both limits of an attempt, where there are two."""
+    silence, seconds = call.contract.silence_seconds, call.contract.timeout_seconds
+    return "" if silence is None else f" ({seconds:g} seconds in all, {silence:g} without a word of its progress)"
 
 
 def failed(call: Call, *, code: str, words: str | None = None, retry_after_seconds: float | None = None) -> Failed:

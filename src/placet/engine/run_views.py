@@ -184,7 +184,13 @@ class RunLooks:
 
     @paying
     async def page(
-        self, *, by: Principal, left: LeftOpen | None = None, limit: int = 100, after: Mark | None = None
+        self,
+        *,
+        by: Principal,
+        left: LeftOpen | None = None,
+        status: RunStatus | None = None,
+        limit: int = 100,
+        after: Mark | None = None,
     ) -> Page[RunView]:
         """Runs that `by` may see, the last to be opened first, a page of at most 1,000 at a time.
 
@@ -192,29 +198,37 @@ class RunLooks:
 
         Args:
             left: only those of which this is left open.
+            status: only those that have it. Where few of many have, a page may hold fewer than there is room for, or
+                none, and still go on.
 
         Raises:
             DecisionRefused: what became of others' effects is not this principal's to know.
             MisuseError: `by` is not a principal, or an argument is not of its kind.
         """
-        _require(by, left, limit)
+        _require(by, left, limit, status)
         if not _sees_all(by):
-            return await self.own_page(by=by, left=left, limit=limit, after=after)
+            return await self.own_page(by=by, left=left, status=status, limit=limit, after=after)
         if left in _OF_EFFECTS and not _reads_ledger(by):
             raise DecisionRefused(
                 f"What became of others' effects needs one of the scopes {', '.join(_OF_THE_LEDGER)}.",
                 code="scope_missing",
                 hint="Ask for your own runs, or for those that wait for a person.",
             )
-        return await self._page(by, None, left, limit, after)
+        return await self._page(by, None, left, status, limit, after)
 
     @paying
     async def own_page(
-        self, *, by: Principal, left: LeftOpen | None = None, limit: int = 100, after: Mark | None = None
+        self,
+        *,
+        by: Principal,
+        left: LeftOpen | None = None,
+        status: RunStatus | None = None,
+        limit: int = 100,
+        after: Mark | None = None,
     ) -> Page[RunView]:
         """The principal's own runs, as `page` lists them, whatever else it may see."""
-        _require(by, left, limit)
-        return await self._page(by, by.identity, left, limit, after)
+        _require(by, left, limit, status)
+        return await self._page(by, by.identity, left, status, limit, after)
 
     @paying
     async def show(self, run_id: str, *, by: Principal, limit: int = 100) -> RunDetails:
@@ -257,12 +271,21 @@ class RunLooks:
         )
 
     async def _page(
-        self, by: Principal, whose: str | None, left: LeftOpen | None, limit: int, after: Mark | None
+        self,
+        by: Principal,
+        whose: str | None,
+        left: LeftOpen | None,
+        status: RunStatus | None,
+        limit: int,
+        after: Mark | None,
     ) -> Page[RunView]:
+        def shown(row: Run | BrokenRun) -> Run | None:
+            return row if isinstance(row, Run) and status in (None, row.status) else None
+
         async def fetch(mark: Mark | None, count: int) -> tuple[Run | BrokenRun, ...]:
             return await self._store.runs_after(by.tenant, mark, subject=whose, left=left, limit=count)
 
-        found = await read_page(fetch, mark_of=_mark_of, shown=_readable, after=after, limit=limit)
+        found = await read_page(fetch, mark_of=_mark_of, shown=shown, after=after, limit=limit)
         return Page(rows=await self._views(found.rows, by), after=found.after)
 
     async def _views(self, runs: tuple[Run, ...], by: Principal) -> tuple[RunView, ...]:
@@ -337,10 +360,6 @@ def _mark_of(row: Run | BrokenRun) -> Mark | None:
     return mark_of_run(row) if isinstance(row, Run) else None
 
 
-def _readable(row: Run | BrokenRun) -> Run | None:
-    return row if isinstance(row, Run) else None
-
-
 def _told(effects: list[Effect], asked: list[Approval], steps: Iterable[CallId]) -> tuple[RunCall, ...]:
     """A call for each effect, for each question that came to none, and for each id that has neither."""
     used = {effect.approval_id for effect in effects}
@@ -398,7 +417,7 @@ def _rests(row: RunCheckpoint | None, now: datetime) -> RunRests | None:
 
 
 def _tools_of(limits: RunLimits | None) -> tuple[str, ...] | None:
-    return None if limits is None or limits.allowed_tools is None else tuple(sorted(limits.allowed_tools))
+    return None if limits is None or limits.tools is None else tuple(sorted(limits.tools))
 
 
 def _effects_of(standing: RunStanding) -> RunEffects:
@@ -439,10 +458,12 @@ def _reads_ledger(by: Principal) -> bool:
     return any(has_scope(by, scope) for scope in _OF_THE_LEDGER)
 
 
-def _require(by: object, left: object, limit: object) -> None:
+def _require(by: object, left: object, limit: object, status: object = None) -> None:
     if not is_principal(by):
         raise MisuseError("by= is the signed-in Principal.")
     if left is not None and type(left) is not LeftOpen:
         raise MisuseError("left= is a LeftOpen.")
+    if status is not None and type(status) is not RunStatus:
+        raise MisuseError("status= is a RunStatus.")
     if not is_limit(limit) or limit > MOST_IN_A_PAGE:
         raise MisuseError(f"limit= is a whole number from 1 to {MOST_IN_A_PAGE}.")

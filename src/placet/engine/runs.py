@@ -25,11 +25,12 @@ from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
 from placet.model.exact import MOST_LISTED
-from placet.model.identifiers import PolicyVersion, RunId
+from placet.model.identifiers import ApprovalId, PolicyVersion, RunId
 from placet.model.principal import Principal, is_identity, is_principal
-from placet.model.run import Run, RunChange, RunCheckpoint, RunLimits, RunNote, RunStatus
+from placet.model.run import CallsUnderWay, Run, RunChange, RunCheckpoint, RunLimits, RunNote, RunStatus
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
+from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules.decoding import LONE_SURROGATE
@@ -90,6 +91,7 @@ class Around:
     clock: Clock
     ids: IdSource
     driven: Driven
+    meter: Meter
 
 
 class Runs(RunLooks):
@@ -110,11 +112,19 @@ class Runs(RunLooks):
         clock: Clock,
         ids: IdSource,
         driven: Driven,
+        meter: Meter,
     ) -> None:
         super().__init__(store=store, keys=keys, decider=decider, settings=settings)
         self._chronicle = chronicle
         self.around = Around(
-            store=store, keys=keys, chronicle=chronicle, settings=settings, clock=clock, ids=ids, driven=driven
+            store=store,
+            keys=keys,
+            chronicle=chronicle,
+            settings=settings,
+            clock=clock,
+            ids=ids,
+            driven=driven,
+            meter=meter,
         )
 
     @paying
@@ -125,6 +135,8 @@ class Runs(RunLooks):
             RunConflict: one of this name is there, with other limits, or opened by a proposal, or somebody else's.
             MisuseError: an argument is not of its kind.
         """
+        if type(limits) is RunLimits and limits.workflow_tools is not None:
+            raise MisuseError("workflow_tools= is said by the workflow itself: start it with Workflows.start.")
         await self.begin_resting(run, by=by, limits=limits, start=None)
         return await self.show(run, by=by)
 
@@ -168,9 +180,10 @@ class Runs(RunLooks):
     @paying
     async def resume(self, run: str, *, by: Principal, reason: str = "", limits: RunLimits | None = None) -> RunReport:
         """Let a paused run go on where it was. It goes on counting; `limits`, if given, are what it has from here on,
-        with the tools that it had where they name none.
+        with the tools that it had where they name none. A workflow's run keeps to the tools of its workflow anyhow.
 
-        Raises: as `pause`.
+        Raises: as `pause`, and
+            RunConflict: calls of it are under way (`calls_under_way`), and would take something else from now on.
         """
         return await self._change(run, by, RunStatus.OPEN, reason, limits)
 
@@ -190,8 +203,8 @@ class Runs(RunLooks):
     ) -> RunReport:
         _require_change(by, reason, limits)
         run = await self._visible(name, by)
-        if limits is not None and limits.allowed_tools is None and run.limits is not None:
-            limits = replace(limits, allowed_tools=run.limits.allowed_tools)
+        if limits is not None:
+            limits = _with_tools_of(run.limits, limits)
         if (code := refusal_of_change(by, run, status)) is not None:
             raise await self._refusal(run, by, status, code)
         sealed = self._keys.seal(reason.encode(), bound_to=reason_binding(run)) if reason else None
@@ -206,8 +219,14 @@ class Runs(RunLooks):
         answer = await self._store.change_run(change, events=(self._event(_KINDS[status], run, by),))
         if answer is None:
             raise NotFound("There is no such run in your tenant.")
+        if isinstance(answer, CallsUnderWay):
+            raise RunConflict(
+                f"{answer.count} calls of this run are under way, and would give back what they took by other limits.",
+                code="calls_under_way",
+                hint="Resume it when they have ended, or with the same costs and the same tools in per_tool.",
+            )
         changed, is_news = answer
-        withdrawn = await self._withdraw(changed) if changed.status is RunStatus.CANCELLED else 0
+        withdrawn = await self.withdraw_questions(changed)
         return RunReport(
             run_id=run.run_id,
             status=changed.status,
@@ -216,29 +235,40 @@ class Runs(RunLooks):
             running=await self._running(changed),
         )
 
-    async def _withdraw(self, run: Run) -> int:
-        """Nothing more can be asked or claimed in it by now, so whoever begins this again finds what is left."""
-        count = 0
-        for approval in await self._store.approvals_of_run(run.tenant, run.run_id, limit=MOST_LISTED):
-            ends = _ENDS.get(approval.state)
-            if ends is not None:
-                event = self._withdrawal(approval)
-                count += (await self._store.retire(approval, ends, events=(event,))).state is ends
-        return count
+    async def withdraw_questions(self, run: Run) -> int:
+        """Of a run that is over, take back what is asked and revoke what nobody used; how many.
 
-    def _withdrawal(self, approval: Approval) -> AuditEvent:
+        Nothing more can be asked or claimed in it by now, so whoever begins this again finds what is left.
+        """
+        if not run.status.is_over:
+            return 0
+        count, seen = 0, set[ApprovalId]()
+        while True:
+            found = await self._store.open_approvals_of_run(run.tenant, run.run_id, limit=MOST_LISTED)
+            fresh = [each for each in found if each.question.approval_id not in seen]
+            for approval in fresh:
+                event = self._withdrawal(approval, run)
+                ends = _ENDS[approval.state]
+                count += (await self._store.retire(approval, ends, events=(event,))).state is ends
+            seen.update(each.question.approval_id for each in fresh)
+            if not fresh or len(found) < MOST_LISTED:
+                return count
+
+    def _withdrawal(self, approval: Approval, run: Run) -> AuditEvent:
         facts = self._chronicle.of_question(approval.question)
-        return self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="run_cancelled")
+        detail = "run_cancelled" if run.status is RunStatus.CANCELLED else "run_over"
+        return self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=detail)
 
     async def _running(self, run: Run) -> tuple[RunningCall, ...]:
-        found = await self._store.effects_of_run(run.tenant, run.run_id, limit=MOST_LISTED)
+        states = (EffectState.DISPATCHED,)  # few in any tenant, whatever the run has done before
+        found = await self._store.effects(tenant=run.tenant, states=states, limit=MOST_LISTED)
         now = await self._store.now()
         return tuple(
             RunningCall(
                 call_id=each.call_id, tool=each.tool, age_seconds=max(0.0, (now - each.updated_at).total_seconds())
             )
             for each in found
-            if isinstance(each, Effect) and each.state is EffectState.DISPATCHED
+            if isinstance(each, Effect) and each.run_id == run.run_id
         )
 
     async def _refusal(self, run: Run, by: Principal, status: RunStatus, code: str) -> DecisionRefused:
@@ -250,6 +280,14 @@ class Runs(RunLooks):
     def _event(self, kind: EventKind, run: Run, by: Principal, **more: object) -> AuditEvent:
         facts = self._chronicle.of_principal(by) | {"run_id": run.run_id}
         return self._chronicle.event(kind, facts, decided_by=by.subject, model_suggested=False, **more)
+
+
+def _with_tools_of(had: RunLimits | None, limits: RunLimits) -> RunLimits:
+    """With the tools it was allowed before, where it says nothing of any; and with those of its workflow, always."""
+    if had is None:
+        return replace(limits, workflow_tools=None)
+    allowed = had.allowed_tools if limits.allowed_tools is None else limits.allowed_tools
+    return replace(limits, allowed_tools=allowed, workflow_tools=had.workflow_tools)
 
 
 def _require_change(by: object, reason: object, limits: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placet.model.call_progress import ProgressListener
 from placet.model.identifiers import RequestId, RunId
 from placet.model.making import quick
 from placet.model.principal import Principal
@@ -17,6 +18,7 @@ class Session:
     Attributes:
         caller_key: the caller's own name for the operation, if it gave one.
         deadline: when the caller stops waiting, on the monotonic clock.
+        on_progress: hears how far a running call is.
     """
 
     principal: Principal
@@ -24,3 +26,4 @@ class Session:
     request_id: RequestId
     caller_key: str | None
     deadline: float
+    on_progress: ProgressListener | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from placet.engine.faults import told
@@ -64,6 +64,8 @@ class Context:
     visit: int
     position: int = 0
     left: Left | Broke | None = None
+    is_over: bool = False
+    under_way: set[asyncio.Future[None]] = field(default_factory=set)
 
     @property
     def tenant(self) -> str:
@@ -86,7 +88,7 @@ class Context:
         return outcome
 
     async def _submitted(self, tool: str, arguments: JsonObject, name: str | None) -> Outcome:
-        if self.left is not None:
+        if self.left is not None or self.is_over:
             raise _Leave
         if tool not in self.at.tools:
             self._leave(Broke(code="tool_outside"))
@@ -94,7 +96,13 @@ class Context:
             raise MisuseError("name= of a call is `[a-z][a-z0-9_-]*`, at most 32 characters.")
         self.position += 1
         call_id = name or rules.call_id_of(self.at.name, self.visit, self.position)
-        outcome = await self._asked(tool, arguments, call_id)
+        ended = asyncio.get_running_loop().create_future()
+        self.under_way.add(ended)
+        try:
+            outcome = await self._asked(tool, arguments, call_id)
+        finally:
+            self.under_way.discard(ended)
+            ended.set_result(None)
         if self.left is not None:  # another call of this step was left meanwhile
             raise _Leave
         if isinstance(outcome, Refused) and outcome.code == DEADLINE_PASSED and self.at.inputs is not Failure:
@@ -104,7 +112,7 @@ class Context:
     async def _asked(self, tool: str, arguments: JsonObject, call_id: str) -> Outcome:
         """A gate that is closed answers nobody, and is no fault of the step: whoever opens the next one goes on."""
         try:
-            return await self.gate.submit(
+            return await self.gate.submit_followed(
                 {"call_id": call_id, "tool": tool, "arguments": arguments},
                 principal=self.principal,
                 run=self.run_id,
@@ -121,6 +129,13 @@ class Context:
         is_write = contract is not None and contract.effect_class.is_write
         return rules.call_key(self.run_id, call_id) if is_write else None
 
+    async def ended(self) -> None:
+        """Let nothing more be called, and wait for what still is: a run is not laid down, nor over, while one of its
+        step's own calls goes on that the step itself has not waited for."""
+        self.is_over = True
+        while self.under_way:
+            await asyncio.wait(tuple(self.under_way))
+
     def _leave(self, left: Left | Broke) -> NoReturn:
         self.left = self.left or left
         raise _Leave
@@ -135,6 +150,7 @@ async def step(context: Context, value: object) -> Said | Left | Broke:
     stepping = asyncio.ensure_future(_stepped(context, value))  # its cancellations are not the driver's
     try:
         await asyncio.wait((stepping,))
+        await context.ended()
     except asyncio.CancelledError:
         context.left = context.left or Left(code="draining", approvals=(), after_seconds=None)  # it calls nothing more
         stepping.cancel()

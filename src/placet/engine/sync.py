@@ -212,6 +212,8 @@ class SyncGate(_Carrier):
     submit_all = _carried(Gate.submit_all)
     submit_until_failure = _carried(Gate.submit_until_failure)
     submit_listed = _carried(Gate.submit_listed)
+    submit_followed = _carried(Gate.submit_followed)
+    ask = _carried(Gate.ask)
     explain = _carried(Gate.explain)
     who_may_approve = _carried(Gate.who_may_approve)
     drain = _carried(Gate.drain)

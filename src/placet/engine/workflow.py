@@ -22,6 +22,7 @@ from placet.engine import checkpoints
 from placet.engine.checkpoints import Resting
 from placet.engine.gate import Gate
 from placet.engine.moves import UNKNOWN_POLICY, Moves, PrincipalOf
+from placet.engine.precedence import Precedence
 from placet.errors import MisuseError, NotFound, RunConflict
 from placet.model.identifiers import OwnerId, PolicyVersion, RunId
 from placet.model.json import JsonValue
@@ -53,6 +54,7 @@ class Workflows:
                 raise MisuseError("Each workflow is a Workflow with a name of its own.")
             self._definitions[definition.name] = definition
         self._moves = Moves(gate, self._definitions, principal_of=principal_of)
+        self._precedence = Precedence(self._around.clock)
         self._woken_for: PolicyVersion | None = None
         self._wakes_at: list[float] = []
 
@@ -100,7 +102,7 @@ class Workflows:
         if is_broken:
             raise MisuseError(f"inputs= is not what {first.name} takes.")
         declared = limits or RunLimits()
-        limits = _with_tools(declared, definition)
+        limits = replace(declared, workflow_tools=definition.tools)
         resting = Resting(
             workflow=definition.name,
             version=definition.version,
@@ -110,6 +112,8 @@ class Workflows:
             inputs=plain,
             principal=principal,
             origin=_origin(definition.name, plain, declared),
+            policies=(self._gate.policy_version or UNKNOWN_POLICY,),
+            has_keys=await self._moves.has_keys(principal),
         )
         row = self._first_row(resting, run)
         await self._gate.runs.begin_resting(run, by=principal, limits=limits, start=row)
@@ -161,7 +165,7 @@ class Workflows:
         """Wake what waits for the answer to a question of another policy: nobody can give one that counts any more.
 
         Looked for when the policy here has changed, and twice more: a process that still has the older one may lay runs
-        down meanwhile. Not for ever: two processes that keep two policies would have people asked in turns.
+        down meanwhile. Two processes that keep two policies do not have people asked in turns: see `Precedence`.
         """
         policy, now = self._gate.policy_version, self._around.clock.monotonic()
         if policy is None:
@@ -189,11 +193,16 @@ class Workflows:
         found, rests = await self._rows(tenant, run_id)
         if rests is None:
             raise NotFound("There is no such run of a workflow.")
+        if found.status.is_over:
+            return await self._over(found, rests)
         served = self._moves.served(rests)
         if isinstance(served, str):
             return self._progress(found, rests, await store.now(), unserved=served)
-        if self._waits_for_a_person(rests, await store.now()):
-            return self._progress(found, rests, await store.now())
+        now = await store.now()
+        if (seconds := self._left_to_others(rests, served[1], now)) is not None:
+            return Busy(**_names_of(rests), retry_after_seconds=seconds)
+        if self._waits_for_a_person(rests, now):
+            return self._progress(found, rests, now)
         take = RunTake(
             tenant=tenant,
             run_id=run_id,
@@ -208,7 +217,10 @@ class Workflows:
             rest, events = await self._moves.step(found, taken, take)
         rest = replace(rest, fence=taken.fence)
         laid_down = await store.rest_run(rest, events=events)
-        return await self.look(tenant, run) if laid_down is None else await self._after(found, laid_down, rest)
+        if laid_down is None:
+            self._around.meter.run_write_refused()
+            return await self.look(tenant, run)
+        return await self._after(found, laid_down, rest)
 
     async def postpone(self, progress: Unserved) -> None:
         """Note why nobody here goes on with it, and have it looked at again in a while; whoever can goes on before."""
@@ -223,9 +235,15 @@ class Workflows:
         if taken is not None and taken.driver == take.driver:
             await self._around.store.rest_run(self._moves.unmoved(taken, take, progress.code), events=())
 
+    async def _over(self, run: Run, row: RunCheckpoint) -> Progress:
+        """Nobody is asked any more about what nobody will do; a crash before this leaves it to whoever looks next."""
+        await self._gate.runs.withdraw_questions(run)
+        return self._progress(run, row, _EPOCH)
+
     async def _after(self, run: Run, row: RunCheckpoint, rest: RunRest) -> Progress:
-        run = replace(run, status=rest.ends or run.status)
-        if rest.code is None or rest.ends is not None:  # no clock is needed to say so
+        if rest.ends is not None:
+            return await self._over(replace(run, status=rest.ends), row)
+        if rest.code is None:  # no clock is needed to say so
             return self._progress(run, row, _EPOCH)
         return self._progress(run, row, await self._around.store.now())
 
@@ -239,6 +257,14 @@ class Workflows:
         is_early = row.due_at is not None and row.due_at > now
         is_of_now = row.policy_version == (self._gate.policy_version or UNKNOWN_POLICY)
         return bool(row.waits) and row.driver is None and is_early and is_of_now
+
+    def _left_to_others(self, row: RunCheckpoint, resting: Resting, now: datetime) -> float | None:
+        """Seconds for which those who have its policy, which came after the one here, are to go on with it."""
+        mine = self._gate.policy_version
+        if mine is None or row.driver is not None:
+            return None
+        is_due = row.due_at is not None and row.due_at <= now
+        return self._precedence.waits_seconds(row, resting, mine, is_due=is_due)
 
     def _first_row(self, resting: Resting, run: str) -> RunCheckpoint:
         tenant = resting.principal.tenant
@@ -315,8 +341,3 @@ def _origin(workflow: str, inputs: JsonValue, declared: RunLimits) -> str:
         dict(declared.costs),
     ]
     return hashlib.sha256(canonical_bytes(form)).hexdigest()
-
-
-def _with_tools(limits: RunLimits, definition: Workflow) -> RunLimits:
-    tools = definition.tools if limits.allowed_tools is None else definition.tools & limits.allowed_tools
-    return replace(limits, allowed_tools=tools)

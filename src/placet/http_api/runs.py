@@ -21,7 +21,7 @@ from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
 from placet.http_api.tagged import tagged
 from placet.model.json import JsonObject
 from placet.model.principal import Principal
-from placet.model.run import LeftOpen
+from placet.model.run import LeftOpen, RunStatus
 from placet.rules.documents import document_of
 from placet.rules.run_refs import run_id_of, run_ref
 
@@ -56,6 +56,7 @@ async def list_runs(
     principal: SignedIn,
     whose: Annotated[Whose, Query(description="`mine`: your own alone, whatever else you may see.")] = Whose.ALL,
     left_open: Annotated[LeftOpen | None, Query(description="Only those of which this is left open.")] = None,
+    status: Annotated[RunStatus | None, Query(description="Only those that have it.")] = None,
     limit: LIMIT = 100,
     cursor: CURSOR = None,
 ) -> Response:
@@ -65,11 +66,16 @@ async def list_runs(
     """
     door = door_of(request)
     refuse_repeated(request)
-    of: JsonObject = {"list": "runs", "whose": whose.value, "left": None if left_open is None else left_open.value}
+    of: JsonObject = {
+        "list": "runs",
+        "whose": whose.value,
+        "left": None if left_open is None else left_open.value,
+        "status": None if status is None else status.value,
+    }
     after = await mark_of(door, cursor, of=of, by=principal)
     runs = door.gate.runs
     look = runs.own_page if whose is Whose.MINE else runs.page
-    page = await look(by=principal, left=left_open, limit=limit, after=after)
+    page = await look(by=principal, left=left_open, status=status, limit=limit, after=after)
     return json_response(
         {"runs": [_document(view) for view in page.rows], "next": await cursor_of(door, page, of=of, by=principal)}
     )

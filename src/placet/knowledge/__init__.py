@@ -27,6 +27,7 @@ from placet.model.knowledge import (
     Skipped,
     SkipReason,
 )
+from placet.ports.knowledge import KnowledgeMeter
 from placet.rules.evidence import NOTICE, Lacking, evidence_block, is_enough, lacking
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "IndexState",
     "IndexStatus",
     "KnowledgeBase",
+    "KnowledgeMeter",
     "Lacking",
     "Library",
     "Meaning",

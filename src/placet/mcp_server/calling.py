@@ -15,8 +15,9 @@ SDK's way of cancelling, over and over until its own scope is left, never reache
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
@@ -30,11 +31,14 @@ from placet.errors import NotFound, PlacetError
 from placet.mcp_server.carried import Carried, carried_of
 from placet.mcp_server.listing import Listing
 from placet.mcp_server.naming import MetaMalformed, Namer, Names
+from placet.mcp_server.progressing import Reporter
 from placet.mcp_server.relaying import Relay, Talking
 from placet.mcp_server.rendering import Wire, malformed_meta, meta_of, rendered, unknown_tool
 from placet.mcp_server.settings import McpSettings
 from placet.mcp_server.state import Round, round_from
+from placet.mcp_server.tracing import here, resumed
 from placet.model.approval import ApprovalState
+from placet.model.call_progress import ProgressListener
 from placet.model.contract import Contract
 from placet.model.json import JsonObject
 from placet.model.outcome import AwaitingApproval, Outcome
@@ -107,8 +111,20 @@ class Calls:
         except MetaMalformed as malformed:
             return malformed_meta(malformed.member)
         call = _OneCall(self, ctx, carried, contract, name, arguments, names)
-        with self._talking(ctx, carried) as talking, call.reporting():
-            return await call.answered(known, _has_declined(params), talking)
+        tool = "unknown" if contract is None else contract.name
+        with resumed(names.trace, tool=tool, run=names.run, how=self._settings.resumed_traces):
+            return await self._told(ctx, carried, call, known, _has_declined(params))
+
+    async def _told(
+        self, ctx: Context, carried: Carried, call: _OneCall, known: Round | None, has_declined: bool
+    ) -> Wire | ErrorData:
+        with self._talking(ctx, carried) as talking:
+            if "progressToken" not in carried.meta:
+                return await call.answered(known, has_declined, talking)
+            reporter = Reporter(ctx, clock=self._clock, every_seconds=self._settings.progress_seconds)
+            call.told = reporter.heard
+            async with reporter.until_answered():
+                return await call.answered(known, has_declined, talking)
 
     def _named(self, carried: Carried, kept: JsonObject, tool: str, arguments: JsonObject) -> Names:
         return self._namer.names_of(
@@ -135,7 +151,11 @@ class Calls:
 
 
 class _OneCall:
-    """One `tools/call` on its way."""
+    """One `tools/call` on its way.
+
+    Attributes:
+        told: hears how far it is; None where its client does not want to.
+    """
 
     def __init__(
         self,
@@ -154,19 +174,24 @@ class _OneCall:
         self._tool = tool
         self._arguments = arguments
         self._names = names
+        self.told: ProgressListener | None = None
 
     async def answered(self, known: Round | None, has_declined: bool, talking: Talking | None) -> Wire | ErrorData:
         ended = await self._ended()
         if ended is not None:
             return self._rendered(ended)
+        if talking is not None:
+            await talking.bring()
         outcome = await self._submitted()
         if isinstance(outcome, AwaitingApproval) and not has_declined and await self._is_asked_again(outcome):
             try:
                 outcome = await self._waited(outcome)
             except NobodyThere:
                 return ErrorData(code=INVALID_REQUEST, message="The credential is not good any more. Sign in again.")
+        if self._names.trace is None:
+            self._names = replace(self._names, trace=here())  # of whoever asks again
         self._remember(outcome)
-        if talking is not None and (instead := talking.answer(outcome, self._names.as_meta())) is not None:
+        if talking is not None and (instead := await talking.answer(outcome, self._names.as_meta())) is not None:
             return instead
         number = 1 if known is None else known.number + 1
         if isinstance(outcome, AwaitingApproval) and not has_declined and self._can_be_sent(number):
@@ -183,6 +208,7 @@ class _OneCall:
                 run=names.run,
                 request_id=self._carried.request_id,
                 idempotency_key=names.key,
+                on_progress=self.told,
             )
         )
         return outcome
@@ -271,9 +297,7 @@ class _OneCall:
 
     def _sent_to_page(self, outcome: AwaitingApproval, number: int) -> Wire:
         asked = {"mode": "url", "message": _ASKED, "url": self._calls.page_of(outcome.approval_id)}
-        names = Names(
-            run=self._names.run, call_id=self._names.call_id, key=self._names.key, approval=outcome.approval_id
-        )
+        names = replace(self._names, approval=outcome.approval_id)
         return {
             "resultType": "input_required",
             "inputRequests": {_ANSWER: {"method": "elicitation/create", "params": asked}},
@@ -284,27 +308,6 @@ class _OneCall:
     def _rendered(self, outcome: Outcome) -> Wire | ErrorData:
         page = self._calls.page_of(outcome.approval_id) if isinstance(outcome, AwaitingApproval) else None
         return rendered(outcome, self._contract, self._names, page=page, relay=self._calls._relay)
-
-    @contextmanager
-    def reporting(self) -> Iterator[None]:
-        """A client that wants to hear of progress hears from time to time that the call still runs."""
-        is_told_by_upstream = self._contract is not None and self._contract.origin is not None
-        if "progressToken" not in self._carried.meta or is_told_by_upstream:
-            yield
-            return
-        telling = asyncio.ensure_future(self._tell())
-        try:
-            yield
-        finally:
-            telling.cancel()
-
-    async def _tell(self) -> None:
-        calls, count = self._calls, 0
-        while True:
-            await calls._clock.sleep(calls._settings.progress_seconds)
-            count += 1
-            with suppress(Exception):  # a client that has gone
-                await self._ctx.session.report_progress(float(count), None, "still running")
 
 
 class NoPlace(Exception):

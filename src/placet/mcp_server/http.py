@@ -148,7 +148,7 @@ class McpDoor:
         principal = await self._named(request)
         if principal.standing is not Standing.AGENT:
             raise Turned(refusal("not_an_agent", 403))
-        if self._mcp.gate.lists_nothing_for(principal):
+        if self._mcp.has_nothing_for(principal):
             scope = challenge(self._resource.metadata_url, error="insufficient_scope")
             raise Turned(refusal("nothing_allowed", 403, headers=scope))
         return principal

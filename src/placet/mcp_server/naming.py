@@ -4,6 +4,7 @@
     io.placet/call-id          the call's own name; asking twice under it is asking once
     io.placet/idempotency-key  the operation's name, where the contract has none
     io.placet/approval         the question that is asked after: waits a while for its answer
+    io.placet/trace            the span in which it was asked first, as we said it
 
 MCP has no name for a call that outlives its connection, and a request's JSON-RPC id begins at 1 in every connection. So
 a call that nobody named gets a fresh name; what asks twice is found by what it asks (ADR-0012), within its run.
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from placet.mcp_server.tracing import is_traceparent
 from placet.model.json import JsonObject
 from placet.model.principal import Principal, is_identity
 from placet.ports.clock import Clock, IdSource
@@ -29,6 +31,7 @@ RUN: Final = "io.placet/run"
 CALL: Final = "io.placet/call-id"
 KEY: Final = "io.placet/idempotency-key"
 APPROVAL: Final = "io.placet/approval"
+TRACE: Final = "io.placet/trace"
 OUTCOME: Final = "io.placet/outcome"
 RETRY: Final = "io.placet/retry"
 _KEY_TEXT = re.compile(r"[\x20-\x7e]{1,128}")
@@ -50,12 +53,14 @@ class Names:
     Attributes:
         key: the caller's own name for the operation; None where it gave none.
         approval: the question that the caller asks after.
+        trace: the span in which it was asked for first; None where this is the first time, or nobody traces.
     """
 
     run: str
     call_id: str
     key: str | None = None
     approval: str | None = None
+    trace: str | None = None
 
     def as_meta(self, approval: str | None = None) -> JsonObject:
         """What to send along to ask for the very same again."""
@@ -64,6 +69,8 @@ class Names:
             meta[KEY] = self.key
         if approval is not None:
             meta[APPROVAL] = approval
+        if self.trace is not None:
+            meta[TRACE] = self.trace
         return meta
 
 
@@ -79,7 +86,8 @@ class Namer:
         self._clock = clock
         self._ids = ids
         self._keys = keys
-        self._waiting: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str, str], Names] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def names_of(
         self, meta: Mapping[str, Any], *, principal: Principal, session: str | None, tool: str, arguments: JsonObject
@@ -94,17 +102,23 @@ class Namer:
         """
         run, call_id = _said(meta, RUN, is_identity), _said(meta, CALL, is_call_id)
         key, approval = _said(meta, KEY, _is_key), _said(meta, APPROVAL, is_identity)
+        trace = _said(meta, TRACE, is_traceparent)
+        waiting = self._waiting.get(_wish(principal, tool, arguments)) if self._waiting else None
         if run is None:
-            run = self._derived(principal, tool, arguments, session)
+            run = self._derived(principal, session) if waiting is None else waiting.run
+        if trace is None and waiting is not None and waiting.run == run:
+            trace = waiting.trace
         if call_id is None:
             fresh = self._ids.new_id("mcp")
             call_id = fresh if key is None else f"k-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        return Names(run=run, call_id=call_id, key=key, approval=approval)
+        return Names(run=run, call_id=call_id, key=key, approval=approval, trace=trace)
 
     def remember(self, names: Names, *, principal: Principal, tool: str, arguments: JsonObject) -> None:
-        """A person has been asked in this run: whoever asks the same without naming a run asks there again."""
+        """A person has been asked in this run: whoever asks the same without naming a run asks there again. A client of
+        an older revision that comes back has another session, and would ask a person a second time.
+        """
         wish = _wish(principal, tool, arguments)
-        self._waiting[wish] = names.run
+        self._waiting[wish] = names
         self._waiting.move_to_end(wish)
         if len(self._waiting) > _MOST_REMEMBERED:
             self._waiting.popitem(last=False)
@@ -113,18 +127,24 @@ class Namer:
         if self._waiting:
             self._waiting.pop(_wish(principal, tool, arguments), None)
 
-    def _derived(self, principal: Principal, tool: str, arguments: JsonObject, session: str | None) -> str:
-        """Where the same was asked about and waits; else the session, or the hour's run of whoever has none: a run's
-        limits are then limits of an hour. Nobody else can say its name: whoever opens a run first has it.
-
-        A client of an older revision that comes back has another session, and would ask a person a second time.
+    def _derived(self, principal: Principal, session: str | None) -> str:
+        """The session, or the hour's run of whoever has none: a run's limits are then limits of an hour. Nobody else
+        can say its name: whoever opens a run first has it.
         """
-        if self._waiting and (run := self._waiting.get(_wish(principal, tool, arguments))) is not None:
-            return run
         if session is not None:
             return f"mcp-session-{session}"
-        who = self._keys.mac(KeyPurpose.RUN_NAME, owner_of(principal).encode()).value[:24]
-        return f"mcp-{who}-{self._clock.now():%Y%m%dT%H}"
+        return f"mcp-{self._unguessable(principal)}-{self._clock.now():%Y%m%dT%H}"
+
+    def _unguessable(self, principal: Principal) -> str:
+        """One's name that nobody else can say, while one key signs. Every call asks for it, so it is kept."""
+        who = (self._keys.current, owner_of(principal))
+        name = self._known.get(who)
+        if name is None:
+            name = self._keys.mac(KeyPurpose.RUN_NAME, who[1].encode()).value[:24]
+            self._known[who] = name
+            if len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return name
 
 
 def _wish(principal: Principal, tool: str, arguments: JsonObject) -> tuple[str, str, str]:

@@ -35,6 +35,7 @@ from placet.mcp_server.relay_offers import Offers
 from placet.model.contract import Contract
 from placet.model.json import JsonObject
 from placet.model.outcome import Outcome
+from placet.model.principal import Principal
 from placet.model.upstreams import Naming, Relayed
 from placet.ports.relay import UpstreamSide, calling
 from placet.rules import relaying
@@ -68,6 +69,10 @@ class UpstreamRelay:
     def close(self) -> None:
         """End what goes on between requests."""
         self._listening.close()
+
+    def offers_to(self, principal: Principal) -> bool:
+        """Whether this principal may see anything that an upstream offers."""
+        return bool(self._offers.offering(principal))
 
     # ------------------------------------------------------------ names
 
@@ -117,7 +122,7 @@ class UpstreamRelay:
             yield Talking(None)
             return
         params = types.CallToolRequestParams.model_validate(ctx.params)
-        caller = self._offers.caller(ctx, server=contract.origin.server, params=params)
+        caller = self._offers.caller(ctx, server=contract.origin.server, params=params, tool=contract.name)
         with calling(caller):
             yield Talking(caller)
 
@@ -180,7 +185,16 @@ class Talking:
     def __init__(self, caller: ClientCaller | None) -> None:
         self._caller = caller
 
-    def answer(self, outcome: Outcome, kept: JsonObject) -> dict[str, Any] | None:
+    async def bring(self) -> None:
+        """Put on record what the client came back with, before the call goes on.
+
+        Raises:
+            MCPError: it cannot be put on record, so the call does not go on.
+        """
+        if self._caller is not None:
+            await self._caller.bring()
+
+    async def answer(self, outcome: Outcome, kept: JsonObject) -> dict[str, Any] | None:
         """What the client is answered in place of the outcome, if the upstream wants to know something first.
 
         Args:
@@ -191,5 +205,5 @@ class Talking:
         """
         if self._caller is None or outcome.is_success:
             return None
-        question = self._caller.answer(kept)
+        question = await self._caller.answer(kept)
         return None if question is None else question.model_dump(by_alias=True, mode="json", exclude_none=True)

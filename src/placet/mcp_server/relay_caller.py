@@ -1,4 +1,4 @@
-"""The client of one request, as an upstream may reach it: asked at once or by the answer, told of progress and logs.
+"""The client of one request, as an upstream may reach it: asked at once or by the answer, and told of logs.
 
 Who asks is always said: a person sees which server wants to know, and that it is not placet that asks.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import mcp_types as types
@@ -16,6 +17,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
+from placet.mcp_server.relay_record import Record
 from placet.model.json import JsonObject
 from placet.model.relaying import Ability, Needed, Refusal, Resumption
 from placet.ports.relay import RelayRefused
@@ -24,6 +26,7 @@ from placet.rules import relaying
 Context = ServerRequestContext[Any, Any]
 
 _STATE: Final = "relay"
+_UNRECORDED: Final = "That somebody is asked cannot be put on record now, so nobody was."
 _ANSWERS: Final[Mapping[str, type[BaseModel]]] = {
     relaying.ELICIT: types.ElicitResult,
     relaying.SAMPLE: types.CreateMessageResultWithTools,
@@ -44,16 +47,25 @@ class ClientCaller:
         names_asker: whether a form is introduced with that id; a page to open always is.
         log_level: what the client set for its session; since 2026-07-28 each request says it.
         given: what the request came back with.
+        record: takes note of each question that reaches the client, and of what kind of answer goes back.
     """
 
     def __init__(
-        self, ctx: Context, *, server: str, names_asker: bool, log_level: str | None, given: Resumption | None
+        self,
+        ctx: Context,
+        *,
+        server: str,
+        names_asker: bool,
+        log_level: str | None,
+        given: Brought | None,
+        record: Record,
     ) -> None:
         self._ctx = ctx
         self._server = server
         self._names_asker = names_asker
         self._level = log_level
         self._given = given
+        self._record = record
         self._needed: Needed | None = None
         self._refusal: Refusal | None = None
         declared = ctx.session.client_capabilities
@@ -71,10 +83,6 @@ class ClientCaller:
         return self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS and self._ctx.session.can_send_request
 
     @property
-    def wants_progress(self) -> bool:
-        return (self._ctx.meta or {}).get("progress_token") is not None
-
-    @property
     def log_level(self) -> str | None:
         if self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return self._level
@@ -82,31 +90,46 @@ class ClientCaller:
         return wanted if isinstance(wanted, str) else None
 
     def resumption(self) -> Resumption | None:
-        return self._given
+        return None if self._given is None else self._given.resumption
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         if not self.can_be_asked:
             raise RelayRefused(relaying.NOT_ASKED)
+        kind = relaying.question_kind(method, params)
+        if not await self._record.asked((kind,)):
+            raise RelayRefused(relaying.NOT_ASKED)
         refusal: Refusal | None = None
+        said: JsonObject | None = None
         try:
             question = _QUESTIONS[method].model_validate({"method": method, "params": self._introduced(method, params)})
             metadata = ServerMessageMetadata(related_request_id=self._ctx.request_id)
             answer = await self._ctx.session.send_request(question, _ANSWERS[method], metadata=metadata)
-            return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+            said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         except MCPError as error:
             refusal = Refusal(code=error.code, message="The client did not answer.")
         except (ValidationError, KeyError):
             refusal = Refusal(code=relaying.INVALID_REQUEST, message="That cannot be asked, or was not answered.")
-        raise RelayRefused(refusal)
+        word = relaying.FAILED if said is None else relaying.answer_kind(method, said)
+        if not await self._record.answered(((kind, word),)):
+            raise RelayRefused(relaying.NOT_ASKED)
+        if said is not None:
+            return said
+        raise RelayRefused(refusal or relaying.NOT_ASKED)
+
+    async def bring(self) -> None:
+        """Put on record what it came back with, before any of it goes out.
+
+        Raises:
+            MCPError: it cannot be put on record, so none of it goes out.
+        """
+        if self._given is not None and not await self._record.answered(self._given.answers):
+            raise MCPError(types.INTERNAL_ERROR, "The answers cannot be put on record now, so none was passed on.")
 
     def leave(self, needed: Needed) -> None:
         self._needed = needed
 
     def refuse(self, refusal: Refusal) -> None:
         self._refusal = refusal
-
-    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        await self._ctx.session.report_progress(progress, total, message)
 
     async def logged(self, params: JsonObject) -> None:
         logger = params.get("logger")
@@ -125,7 +148,7 @@ class ClientCaller:
 
     # ------------------------------------------------------------ how the request is answered
 
-    def answer(self, kept: JsonObject) -> types.InputRequiredResult | None:
+    async def answer(self, kept: JsonObject) -> types.InputRequiredResult | None:
         """What is to be answered in place of a result; None if the result is the answer.
 
         Args:
@@ -138,24 +161,31 @@ class ClientCaller:
             raise MCPError(self._refusal.code, self._refusal.message, self._refusal.data)
         if self._needed is None:
             return None
-        kept_here: JsonObject = {
+        kept_here: dict[str, Any] = {
             _STATE: self._server,
             "state": self._needed.state,
             "kept": kept,
-            "asked": [question.key for question in self._needed.questions],
+            "asked": {
+                question.key: relaying.question_kind(question.method, question.params)
+                for question in self._needed.questions
+            },
         }
         state = json.dumps(kept_here, separators=(",", ":"))
         requests = {
             question.key: {"method": question.method, "params": self._introduced(question.method, question.params)}
             for question in self._needed.questions
         }
+        fault = "The server behind this asks something that cannot be asked."
         try:
-            return types.InputRequiredResult.model_validate(
+            result = types.InputRequiredResult.model_validate(
                 {"resultType": "input_required", "inputRequests": requests or None, "requestState": state}
             )
+            if await self._record.asked(tuple(kept_here["asked"].values())):
+                return result
+            fault = _UNRECORDED
         except ValidationError:
-            malformed = "The server behind this asks something that cannot be asked."
-        raise MCPError(types.INTERNAL_ERROR, malformed)
+            pass
+        raise MCPError(types.INTERNAL_ERROR, fault)
 
     def _introduced(self, method: str, params: JsonObject) -> JsonObject:
         introduced = {name: value for name, value in params.items() if name not in ("_meta", "task")}
@@ -166,7 +196,19 @@ class ClientCaller:
         return introduced
 
 
-def brought_by(params: types.InputResponseRequestParams, *, server: str) -> Resumption | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """What a client came back with.
+
+    Attributes:
+        answers: the kind of each question that it answers, and how.
+    """
+
+    resumption: Resumption
+    answers: tuple[tuple[str, str], ...]
+
+
+def brought_by(params: types.InputResponseRequestParams, *, server: str) -> Brought | None:
     """What a client came back with for this upstream; the state was opened before.
 
     Nothing without a state of ours, and no answer that was not asked for: neither contract nor policy nor the name of
@@ -176,14 +218,21 @@ def brought_by(params: types.InputResponseRequestParams, *, server: str) -> Resu
     if opened is None or opened[_STATE] != server:
         return None
     responses: JsonObject | None = None
+    answers: list[tuple[str, str]] = []
     if params.input_responses is not None:
         responses = {
             key: response.model_dump(by_alias=True, mode="json", exclude_none=True)
             for key, response in params.input_responses.items()
             if key in opened["asked"]
         }
+        for key, said in responses.items():
+            kind = opened["asked"][key]
+            method = relaying.ELICIT if kind in relaying.ELICITED else ""
+            answers.append((kind, relaying.answer_kind(method, said if isinstance(said, dict) else {})))
     state = opened["state"]
-    return None if responses is None and state is None else Resumption(responses=responses, state=state)
+    if responses is None and state is None:
+        return None
+    return Brought(resumption=Resumption(responses=responses, state=state), answers=tuple(answers))
 
 
 def kept_in(request_state: str) -> JsonObject | None:

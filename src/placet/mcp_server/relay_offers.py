@@ -23,6 +23,7 @@ from placet.errors import PlacetError
 from placet.mcp_server.carried import carried_of
 from placet.mcp_server.relay_caller import ClientCaller, Context, brought_by
 from placet.mcp_server.relay_levels import Levels
+from placet.mcp_server.relay_record import Record
 from placet.model.json import JsonObject
 from placet.model.principal import Principal
 from placet.model.upstreams import Relayed
@@ -72,15 +73,26 @@ class Offers:
     # ------------------------------------------------------------ whose request it is
 
     def caller(
-        self, ctx: Context, *, server: str, params: types.InputResponseRequestParams | None = None
+        self,
+        ctx: Context,
+        *,
+        server: str,
+        params: types.InputResponseRequestParams | None = None,
+        tool: str | None = None,
     ) -> ClientCaller:
-        """The client of this request, for one upstream."""
+        """The client of this request, for one upstream.
+
+        Args:
+            tool: the tool that the request calls; None where it calls none.
+        """
+        carried = carried_of(ctx)
         return ClientCaller(
             ctx,
             server=server,
             names_asker=self._names.plain != server,
-            log_level=self._levels.of(carried_of(ctx).session),
+            log_level=self._levels.of(carried.session),
             given=None if params is None else brought_by(params, server=server),
+            record=Record(self._gate, self._sides[server], carried, tool=tool),
         )
 
     # ------------------------------------------------------------ resources
@@ -208,6 +220,7 @@ class Offers:
         if side is None or server in await self.stopped(principal, (server,)):
             raise none_such
         caller = self.caller(ctx, server=server, params=params)
+        await caller.bring()
         refused: RelayRefused | None = None
         result: JsonObject = {}
         try:
@@ -215,7 +228,7 @@ class Offers:
                 result = await side.request(principal, method, sent)
         except RelayRefused as refusal:
             refused = refusal
-        if params is not None and (question := caller.answer({})) is not None:
+        if params is not None and (question := await caller.answer({})) is not None:
             return question
         if refused is None:
             return result

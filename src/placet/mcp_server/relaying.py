@@ -14,12 +14,21 @@ from placet.mcp_server.carried import Carried
 from placet.model.contract import Contract
 from placet.model.json import JsonObject
 from placet.model.outcome import Outcome
+from placet.model.principal import Principal
 
 
 class Talking(Protocol):
     """The client of one call, as far as the tool's upstream may reach it."""
 
-    def answer(self, outcome: Outcome, kept: JsonObject) -> dict[str, Any] | None:
+    async def bring(self) -> None:
+        """Put on record what the client came back with, before the call goes on.
+
+        Raises:
+            MCPError: it cannot be put on record, so the call does not go on.
+        """
+        ...
+
+    async def answer(self, outcome: Outcome, kept: JsonObject) -> dict[str, Any] | None:
         """What the client is answered in place of the outcome, if the upstream wants to know something first.
 
         Args:
@@ -36,6 +45,10 @@ class Relay(Protocol):
 
     def join(self, server: Server[Any]) -> None:
         """Answer for the methods that some upstream allows."""
+        ...
+
+    def offers_to(self, principal: Principal) -> bool:
+        """Whether this principal may see anything that an upstream offers."""
         ...
 
     def calling_for(self, ctx: ServerRequestContext[Any, Any], carried: Carried) -> AbstractContextManager[Talking]:

@@ -26,6 +26,7 @@ from placet.mcp_server.observing import Observed
 from placet.mcp_server.relaying import Relay
 from placet.mcp_server.settings import McpSettings
 from placet.mcp_server.state import AUDIENCE, boundary
+from placet.model.principal import Principal
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
 from placet.ports.meter import McpMeter
@@ -112,6 +113,12 @@ class McpServer:
         self.ending.set()
         if self._relay is not None:
             self._relay.close()
+
+    def has_nothing_for(self, principal: Principal) -> bool:
+        """Whether there is something here, and this principal may see none of it: no tool, nothing of an upstream."""
+        if not self.gate.lists_nothing_for(principal):
+            return False
+        return self._relay is None or not self._relay.offers_to(principal)
 
     def _waiting_room(self) -> WaitingRoom:
         return WaitingRoom(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from placet.errors import ConfigurationError
 from placet.model.exact import is_seconds
+from placet.model.serving import ResumedTraces
 
 _COUNTS = (
     "max_body_bytes",
@@ -37,6 +38,8 @@ class McpSettings:
         max_sessions: open sessions of clients of the older revisions, of everybody.
         max_sessions_each: the same of one principal.
         session_idle_seconds: how long a session may go without a request before it ends.
+        resumed_traces: where the span of a call belongs that goes on after a person has decided: in the trace it was
+            asked for in, or in that of the message that came back. It is linked to the other one either way.
         state_seconds: how long what a client carries between the rounds of a call is good for.
     """
 
@@ -53,9 +56,14 @@ class McpSettings:
     max_sessions_each: int = 32
     session_idle_seconds: float = 1_800.0
     state_seconds: float = 367 * 86_400.0
+    resumed_traces: ResumedTraces = ResumedTraces.SAME_TRACE
 
     def __post_init__(self) -> None:
+        if type(self.resumed_traces) is not ResumedTraces:
+            raise ConfigurationError("The setting 'resumed_traces' is a ResumedTraces.")
         for field in fields(self):
+            if field.name == "resumed_traces":
+                continue
             value = getattr(self, field.name)
             if not is_seconds(value):
                 raise ConfigurationError(f"The setting {field.name!r} is a finite number above zero.")

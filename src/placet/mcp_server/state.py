@@ -43,19 +43,21 @@ class Round:
 
     def as_text(self) -> str:
         names = self.names
-        return json.dumps([_VERSION, self.number, names.run, names.call_id, names.key, names.approval])
+        trace = [] if names.trace is None else [names.trace]
+        return json.dumps([_VERSION, self.number, names.run, names.call_id, names.key, names.approval, *trace])
 
 
 def round_from(text: str) -> Round | None:
     """None where it is no round of ours; the seal has shown that we wrote it."""
     try:
-        version, number, run, call_id, key, approval = json.loads(text)
+        version, number, run, call_id, key, approval, *trace = json.loads(text)
     except (ValueError, TypeError):
         return None
     is_ours = version == _VERSION and type(number) is int and is_identity(run) and is_call_id(call_id)
     if not is_ours or not is_identity(approval):
         return None
-    return Round(names=Names(run=run, call_id=call_id, key=key, approval=approval), number=number)
+    names = Names(run=run, call_id=call_id, key=key, approval=approval, trace=trace[0] if trace else None)
+    return Round(names=names, number=number)
 
 
 def boundary(keys: Keys, *, state_seconds: float, audience: str) -> RequestStateBoundary:

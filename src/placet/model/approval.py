@@ -172,6 +172,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something that is asked otherwise than before. None where there is, or was, nothing of the kind."""
+
+    name: str
+    was: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
     """A stored question with whatever became of it. Authority is the signature, never the state column."""
 

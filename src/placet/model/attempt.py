@@ -45,10 +45,12 @@ class Unsent:
         is_handlers_word: the handler said so itself, which speaks of its remote; otherwise it was not called, or kept
             back by us, and nothing is said of the remote.
         code: why, as the proposer is told; one of `UNSENT_CODES`.
+        is_late: its time was over before a first byte could leave, which is up to the remote only if it had all of it.
     """
 
     is_handlers_word: bool = False
     code: str = "not_sent"
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

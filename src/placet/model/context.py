@@ -29,6 +29,10 @@ class AwaitingConnection(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
+def not_heard(done: float, total: float | None, message: str | None) -> None:
+    """Where nobody waits for a word of it."""
+
+
 def not_declared(connection: object, result: object) -> object:
     """What co-committing is for a tool that does not say it does."""
     raise MisuseError(
@@ -61,6 +65,7 @@ class CallContext:
     _remaining: Callable[[], float]
     _guard: Callable[[], None]
     _co_commit: Callable[[Any, Any], Any] = not_declared
+    _progress: Callable[[float, float | None, str | None], None] = not_heard
 
     def remaining_seconds(self) -> float:
         """Seconds until the deadline, never negative; a good timeout for the downstream request."""
@@ -73,6 +78,21 @@ class CallContext:
             NotSent: it is too late to send; let it pass through.
         """
         self._guard()
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the attempt is, to whoever made the call and wants to hear it: `ctx.progress(3, 10, "pages")`.
+
+        It is told at once or not at all, about ten times a second; of more, some fall away. It is kept nowhere and
+        proves nothing. Each word begins the contract's `silence_seconds` anew; the deadline stays where it is. From
+        any thread; in a process of its own (`isolation="process"`) it is not heard. Never raises.
+
+        Args:
+            done: how far, in any unit, rising.
+            total: how much there is in all, if that is known.
+            message: a line for a person, of which 200 characters are passed on; left out where it has characters that
+                cannot be seen. Nothing secret belongs in it.
+        """
+        self._progress(done, total, message)
 
     @overload
     def co_commit(self, connection: AwaitingConnection, result: Result) -> Awaitable[Result]: ...

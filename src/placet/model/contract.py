@@ -224,6 +224,8 @@ class Contract:
     Attributes:
         permission: the scope a principal needs; None needs none (reads only).
         timeout_seconds: deadline of one attempt.
+        silence_seconds: how long an attempt may say nothing of its progress before it ends as at its deadline, which no
+            word moves; None: as long as the deadline lets it.
         max_argument_bytes: bound of the canonical arguments.
         max_result_bytes: bound of the canonical result.
         max_depth: deepest nesting of arguments and result.
@@ -281,3 +283,4 @@ class Contract:
     retention_seconds: float | None = None
     origin: Origin | None = None
     bind: tuple[Bound, ...] = ()
+    silence_seconds: float | None = None

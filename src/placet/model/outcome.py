@@ -47,6 +47,8 @@ class _Outcome:
     code: str
     message: str
     operation_key: OperationKey | None = None
+    edited_arguments: JsonObject | None = None
+    """What a person made of the proposer's arguments: refused, what may be asked for instead; otherwise, what was."""
 
     def as_data(self) -> JsonObject:
         """The outcome as plain JSON, the same for every provider; what the model may know."""
@@ -57,6 +59,8 @@ class _Outcome:
             "retryable": self.retryable,
             "may_have_acted": self.may_have_acted,
         }
+        if self.edited_arguments is not None:
+            data["edited_arguments"] = self.edited_arguments
         return data
 
     def for_openai(self) -> dict[str, Any]:
@@ -179,14 +183,10 @@ class Refused(_Outcome):
     """What the person who denied it said; data, not an instruction."""
     retry_after_seconds: float | None = None
     """When it may be worth asking again, where that is known."""
-    edited_arguments: JsonObject | None = None
-    """What a person made of the proposer's arguments, where one changed them: what may be asked for instead."""
 
     def as_data(self) -> JsonObject:
         data = _Outcome.as_data(self)
         data["reasons"] = list(self.reasons)
-        if self.edited_arguments is not None:
-            data["edited_arguments"] = self.edited_arguments
         if self.words is not None:
             data["reviewer_said"] = self.words
         if self.retry_after_seconds is not None:

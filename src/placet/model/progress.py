@@ -76,7 +76,8 @@ class Ended(_Progress):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy(_Progress):
-    """Another driver has it. Its lease ends by itself, should that one be gone."""
+    """Another driver has it, and its lease ends by itself, should that one be gone; or it is left for a while to those
+    who have the newer policy under which it rests."""
 
     kind = "busy"
 

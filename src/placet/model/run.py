@@ -46,6 +46,8 @@ class RunLimits:
         allowed_tools: every other tool is refused before anybody is asked; None for all.
         per_tool: how often each of these tools may be dispatched.
         max_cost, costs: units in all, and how many a dispatch of each tool takes; a tool that is not named takes none.
+        workflow_tools: those its workflow has, in the version it is in: said by the engine, whatever whoever begins or
+            resumes it allows. It has what both allow.
     """
 
     max_steps: int | None = None
@@ -55,6 +57,14 @@ class RunLimits:
     per_tool: Mapping[str, int] = field(default_factory=dict)
     max_cost: int | None = None
     costs: Mapping[str, int] = field(default_factory=dict)
+    workflow_tools: frozenset[str] | None = None
+
+    @property
+    def tools(self) -> frozenset[str] | None:
+        """Every tool it has; None for all."""
+        if self.allowed_tools is None or self.workflow_tools is None:
+            return self.workflow_tools if self.allowed_tools is None else self.allowed_tools
+        return self.allowed_tools & self.workflow_tools
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_attempts", "max_cost"):
@@ -62,11 +72,10 @@ class RunLimits:
             _require(value is None or _is_count(value), f"{name}= is a whole number from 1 to {MOST_OF_A_LIMIT}.")
         is_sound = self.deadline is None or (type(self.deadline) is datetime and self.deadline.tzinfo is not None)
         _require(is_sound, "deadline= is an instant that knows its zone.")
-        _require(
-            self.allowed_tools is None
-            or (type(self.allowed_tools) is frozenset and all(type(tool) is str for tool in self.allowed_tools)),
-            "allowed_tools= is a frozenset of names.",
-        )
+        for name in ("allowed_tools", "workflow_tools"):
+            tools = getattr(self, name)
+            is_sound = tools is None or (type(tools) is frozenset and all(type(tool) is str for tool in tools))
+            _require(is_sound, f"{name}= is a frozenset of names.")
         for name in ("per_tool", "costs"):
             given = getattr(self, name)
             is_sound = type(given) is dict and len(given) <= MOST_TOOLS
@@ -166,6 +175,7 @@ class RunRest:
     Attributes:
         due_after_seconds: when to look next, from the store's now; 0 for a step that can be done now, None for none.
         ends: the status of a run that is over.
+        workflow_tools: what its workflow has from here on, where it went on to another version; None for no change.
     """
 
     tenant: str
@@ -181,6 +191,7 @@ class RunRest:
     policy_version: PolicyVersion
     due_after_seconds: float | None
     ends: RunStatus | None = None
+    workflow_tools: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +216,14 @@ class RunChange:
     follows: frozenset[RunStatus]
     note: RunNote
     limits: RunLimits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsUnderWay:
+    """The change is not made: calls of the run are dispatched, and what they took could not be given back by limits of
+    which a dispatch takes something else."""
+
+    count: int
 
 
 class LeftOpen(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 DEFAULT_HOST = "127.0.0.1"
@@ -25,6 +26,17 @@ class Certificate:
     key: Path
 
 
+class ResumedTraces(Enum):
+    """Where the span of an MCP call belongs that goes on after a person has decided; a link leads to the other trace.
+
+    SAME_TRACE: the trace in which it was asked for first.
+    LINKED: the trace of the message that came back.
+    """
+
+    SAME_TRACE = "same_trace"
+    LINKED = "linked"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
     """What `[serve]` says.
@@ -35,6 +47,7 @@ class Listening:
         certificate: for TLS of its own; without one somebody in front ends it.
         mcp: whether MCP clients are served beside the API and the console.
         mcp_audience: what has to stand in `aud` of a token for MCP; the address of that door if absent.
+        mcp_resumed_traces: in which trace a call goes on after a person has decided.
         metrics_at: where the numbers are served to whoever can reach it; None leaves them to `/metrics` and its scope.
     """
 
@@ -46,3 +59,4 @@ class Listening:
     metrics_at: Place | None = None
     mcp: bool = False
     mcp_audience: str | None = None
+    mcp_resumed_traces: ResumedTraces = ResumedTraces.SAME_TRACE

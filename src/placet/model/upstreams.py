@@ -278,6 +278,7 @@ class ToolTerms:
     resource: str | None = None
     purpose: str | None = None
     timeout_seconds: float = 30.0
+    silence_seconds: float | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     remote: Remote = field(default_factory=Remote)
     max_concurrent: int = DEFAULT_MAX_CONCURRENT

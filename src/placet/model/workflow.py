@@ -57,7 +57,7 @@ class Failure:
     Attributes:
         state: where it failed.
         code: of `Fail`, or `step_raised`, `step_broken`, `state_outside`, `tool_outside`, `input_broken`,
-            `too_many_states`, `budget_exhausted`, `deadline_passed`; fixed words, never data.
+            `too_many_states`, `deadline_passed`; fixed words, never data. A spent budget is the step's to say.
     """
 
     state: str
@@ -112,6 +112,9 @@ class StepContext(Protocol):
 
     async def call(self, tool: str, arguments: JsonObject, *, name: str | None = None) -> Settled:
         """Propose a call and wait for its end, for days if need be: the step is left here and run again from its start.
+
+        Where a person edited the call, that is what was asked about and done: the outcome has `edited_arguments`. Where
+        a person took the question back, it is `Refused` (`approval_withdrawn`), in the rest of the run too.
 
         A write that was answered is answered the same in every later run of the step, from the ledger; a read reads
         again. So what depends on what was read is done in a state of its own, with that as its input.

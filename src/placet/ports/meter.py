@@ -50,6 +50,10 @@ class Meter(Protocol):
         """A sign of life was not taken; if it goes on for a lease, others take this process for dead."""
         ...
 
+    def run_write_refused(self) -> None:
+        """A driver laid down the step of a run that another had taken meanwhile: its own write was refused."""
+        ...
+
     def recovery_failed(self) -> None:
         """A round of recovery ended with a fault; what it left undone is as old as the last whole one."""
         ...
@@ -119,6 +123,22 @@ class UpstreamMeter(Protocol):
 
     def unbelievable(self, *, server: str) -> None:
         """What it says of its tools cannot be believed, so that nothing goes to it."""
+        ...
+
+    def flooded(self, *, server: str) -> None:
+        """A session was ended because the server went on to say too much that nobody asked for."""
+        ...
+
+    def discovered(self, *, server: str) -> None:
+        """It describes a tool of which nothing is accepted; counted once for each in a process."""
+        ...
+
+    def questioned(self, *, server: str, kind: str, answer: str) -> None:
+        """It asked something, and so it was answered, or not asked at all; words of `rules.relaying`."""
+        ...
+
+    def requested(self, *, server: str, method: str, outcome: str) -> None:
+        """Something that is no tool call was asked of it for a client: `ok`, `refused` by it, or `failed`."""
         ...
 
 

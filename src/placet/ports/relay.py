@@ -40,9 +40,6 @@ class Caller(Protocol):
         ...
 
     @property
-    def wants_progress(self) -> bool: ...
-
-    @property
     def log_level(self) -> str | None:
         """From which level on it wants log messages of this call; None if it wants none."""
         ...
@@ -66,8 +63,6 @@ class Caller(Protocol):
     def refuse(self, refusal: Refusal) -> None:
         """Have the request answered with an error of the protocol."""
         ...
-
-    async def progressed(self, progress: float, total: float | None, message: str | None) -> None: ...
 
     async def logged(self, params: JsonObject) -> None: ...
 
@@ -108,6 +103,10 @@ class UpstreamSide(Protocol):
 
     def is_for(self, principal: Principal) -> bool:
         """Whether this principal may see the upstream at all."""
+        ...
+
+    def count_question(self, kind: str, answer: str) -> None:
+        """It asked, and this is how it was answered; words of `rules.relaying`."""
         ...
 
     async def request(self, principal: Principal, method: str, params: JsonObject) -> JsonObject:

@@ -15,7 +15,17 @@ from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunChange, RunCheckpoint, RunNote, RunRest, RunStanding, RunTake
+from placet.model.run import (
+    CallsUnderWay,
+    LeftOpen,
+    Run,
+    RunChange,
+    RunCheckpoint,
+    RunNote,
+    RunRest,
+    RunStanding,
+    RunTake,
+)
 
 
 class RunRows(Protocol):
@@ -46,6 +56,14 @@ class RunRows(Protocol):
         """What was asked in the run, the newest first, then by id."""
         ...
 
+    async def open_approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
+        """What of it is pending, or approved and unspent; as `approvals_of_run` lists."""
+        ...
+
+    async def approvals_of_tool(self, tenant: str, run_id: RunId, tool: str, *, limit: int) -> tuple[Approval, ...]:
+        """What was asked about one tool in the run; as `approvals_of_run` lists."""
+        ...
+
     async def steps_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[CallId, ...]:
         """The ids under which its steps were counted, each once, in their order."""
         ...
@@ -70,8 +88,12 @@ class RunRows(Protocol):
         """
         ...
 
-    async def change_run(self, change: RunChange, *, events: tuple[AuditEvent, ...]) -> tuple[Run, bool] | None:
+    async def change_run(
+        self, change: RunChange, *, events: tuple[AuditEvent, ...]
+    ) -> tuple[Run, bool] | CallsUnderWay | None:
         """The run as it is afterwards, and whether that is news; None where there is none.
+
+        Limits under which a dispatch takes something else are not given while one is under way.
 
         Claims that were there before are through when this returns; of a run that is not open, none comes after.
         """

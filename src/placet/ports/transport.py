@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,10 +15,17 @@ class Transport(Protocol):
     """Runs attempts. Nothing it does raises, except cancellation of its caller after the attempt was ended."""
 
     async def attempt(
-        self, call: Call, context: CallContext, *, timeout_seconds: float, when_late: Callable[[Report], None]
+        self,
+        call: Call,
+        context: CallContext,
+        *,
+        timeout_seconds: float,
+        when_late: Callable[[Report], None],
+        silence: Future[None] | None = None,
     ) -> Report:
         """Run the call's own handler once.
 
+        `silence` is done when the handler has said nothing for too long; it is then as late as at its deadline.
         `when_late` hears the report of every attempt that went on after its end was reported, once it has ended.
         """
         ...

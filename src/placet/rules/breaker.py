@@ -79,9 +79,9 @@ def health(report: Report, *, had_its_time: bool) -> Health:
             return Health.ILL if status >= 500 or status in _TELLING_STATUSES else Health.WELL
         case Unsent(is_handlers_word=False):
             return Health.NO_WORD
-        case Unsent() | Raised():
+        case Unsent(is_late=False) | Raised():
             return Health.ILL
-        case DeadlinePassed():
+        case Unsent() | DeadlinePassed():
             return Health.ILL if had_its_time else Health.NO_WORD
         case CallerLeft():
             return Health.NO_WORD

@@ -61,6 +61,7 @@ MOST_TOOLS: Final = 1_000
 
 _TOOL: Final = (
     "effect", "risk", "permission", "version", "approval", "operation_key", "resource", "purpose", "timeout_seconds",
+    "silence_seconds",
     "retry", "remote", "max_concurrent", "breaker", "redact", "text", "max_argument_bytes", "max_result_bytes",
     "max_depth", "allowed_tenants", "retention_seconds", "generic_executor", "open_members", "open_result_members",
     "bind", "probe", "errors", "key_header", "refusals", "reference_at",
@@ -122,6 +123,7 @@ def _read(said: ManifestMembers, name: str) -> ToolTerms:
         resource=said.text("resource"),
         purpose=said.text("purpose"),
         timeout_seconds=said.seconds("timeout_seconds", 30.0),
+        silence_seconds=said.seconds("silence_seconds", None),
         retry=said.inner("retry", _RETRY, _retry, RetryPolicy()),
         remote=said.inner("remote", _REMOTE, _remote, Remote()),
         max_concurrent=said.count("max_concurrent", DEFAULT_MAX_CONCURRENT),

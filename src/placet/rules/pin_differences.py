@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from placet.model.json import JsonObject, JsonValue
+from placet.model.json import JsonObject
 from placet.model.pins import Definition
 from placet.rules.pins import definition_form
 from placet.rules.showing import escape_for_people
@@ -112,8 +112,3 @@ def _quoted(value: object) -> str:
 
 def _token(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
-
-
-def shown_value(value: JsonValue) -> str:
-    """A value as it stands in a difference."""
-    return _quoted(value)

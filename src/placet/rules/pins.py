@@ -47,6 +47,10 @@ _UNDESCRIBABLE: Final = Digest(sha256_hex("placet/undescribable/1"))
 """Stands for whatever has no digest of its own; no pin has it."""
 _LINE_BREAKS: Final = re.compile(r"[\n\r\t]")
 _EMOJI_STYLE: Final = re.compile("[\ufe0e\ufe0f]")
+MAX_STYLED_SYMBOLS: Final = 32
+"""Of one text. That a symbol is styled is hardly seen, so it can say something that nobody reads."""
+_ORDINARY_SPACES: Final = frozenset(" \u00a0\u3000")
+"""What people write between words; all but the first are shown as escapes to whoever accepts."""
 _EFFECTS: Final = tuple(EffectClass)
 _RISKS: Final = tuple(Risk)
 
@@ -221,17 +225,27 @@ def _texts(value: JsonValue, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _undrawn(text: str) -> str | None:
-    """The first character that is not drawn, as an escape; line breaks, tabs and the style of a symbol are drawn."""
+    """The first character that is not drawn, as an escape. Line breaks, tabs and styles of a few symbols are drawn."""
     if text.isascii() and text.isprintable():
         return None
+    styles: dict[str, str] = {}
+    count = 0
     for position, character in enumerate(text):
-        if _LINE_BREAKS.match(character):
-            continue
-        if _EMOJI_STYLE.match(character) and position and unicodedata.category(text[position - 1]) == "So":
-            continue
-        if has_invisible(character) or unicodedata.category(character) in ("Co", "Cn", "Cs"):
+        before = text[position - 1 : position]
+        if _EMOJI_STYLE.match(character) and before and unicodedata.category(before) == "So":
+            count += 1
+            if count <= MAX_STYLED_SYMBOLS and styles.setdefault(before, character) == character:
+                continue
+            return f"U+{ord(character):04X}"
+        if not _LINE_BREAKS.match(character) and (has_invisible(character) or _is_odd(character)):
             return f"U+{ord(character):04X}"
     return None
+
+
+def _is_odd(character: str) -> bool:
+    """Whether not everybody sees the same: it is nobody's character, or a space that is no ordinary one."""
+    category = unicodedata.category(character)
+    return category in ("Co", "Cn", "Cs") or (category == "Zs" and character not in _ORDINARY_SPACES)
 
 
 def _unfit(definition: Definition, why: str) -> NotPinnable:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Risk
+from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation, Origin, Risk
 from placet.model.decision import Deny
 from placet.model.principal import Principal
 from placet.rules.field_names import STANDARD_KEYS, KeyKind
 from placet.rules.policy import Matrix
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +28,16 @@ class Finding:
     fix: str
 
 
-def lint(contract: Contract, *, agent: Principal | None) -> Iterator[Finding]:
-    """What is allowed and will be regretted."""
+def lint(contract: Contract, *, agent: Principal | None, manifest: str | None = None) -> Iterator[Finding]:
+    """What is allowed and will be regretted.
+
+    Args:
+        manifest: the file that the terms of an upstream's tool stand in; where such files usually are, if absent.
+    """
 
     def warning(code: str, message: str, fix: str) -> Finding:
+        if contract.origin is not None:
+            fix = _in_manifest(contract.origin, code, fix, manifest)
         return Finding(severity="warning", code=code, tool=contract.name, message=message, fix=fix)
 
     is_irreversible = contract.effect_class is EffectClass.IRREVERSIBLE
@@ -54,6 +64,28 @@ def lint(contract: Contract, *, agent: Principal | None) -> Iterator[Finding]:
     if agent is not None and isinstance(word := Matrix().word(contract, agent), Deny):
         reasons = ", ".join(word.reasons)
         yield warning("out_of_reach", f"[agent] may never call it: {reasons}", "give [agent] the scope or role")
+
+
+_MEMBERS: Final = {
+    "no_operation_key": 'operation_key = "..."',
+    "absence_unproven": "remote = { ... }",
+    "irreversible_unasked": 'approval = "always"',
+    "never_asks": 'approval = "by_policy"',
+}
+"""What to write in the terms of a tool that lives elsewhere, which has no Python of ours."""
+
+
+def _in_manifest(origin: Origin, code: str, fix: str, manifest: str | None) -> str:
+    table = f"tools.{origin.tool if _BARE.fullmatch(origin.tool) else json.dumps(origin.tool)}"
+    file = manifest or f"upstreams/{origin.server}.toml"
+    if code == "no_probe":
+        return f"[{table}.probe] in {file}"
+    if code == "no_description":
+        return "its server, or its document, has to say"
+    if code == "secret_shown":
+        named = fix.removeprefix("redact=('").removesuffix("',)")
+        return f"redact = [{json.dumps(named)}] in [{table}] of {file}"
+    return f"{_MEMBERS[code]} in [{table}] of {file}" if code in _MEMBERS else fix
 
 
 def _lint_write(contract: Contract, warning: Any) -> Iterator[Finding]:

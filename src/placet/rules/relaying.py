@@ -14,6 +14,7 @@ from placet.model.json import JsonObject, JsonValue
 from placet.model.ledger import upstream_scope
 from placet.model.relaying import Ability, Needed, Question, Refusal
 from placet.model.upstreams import Relayed
+from placet.rules.asked_secrets import asks_for_secret
 from placet.rules.showing import has_invisible
 
 ELICIT = "elicitation/create"
@@ -35,6 +36,18 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 NOT_THERE = frozenset((-32602, -32002))
 """By which a server says that it has no such resource or prompt."""
 NOT_ASKED = Refusal(code=INVALID_REQUEST, message="Nobody can be asked that here.")
+SECRET_ASKED = Refusal(code=INVALID_REQUEST, message="No form asks anybody for a secret here; a page of yours may.")
+UNKNOWN_QUESTION = "unknown"
+QUESTIONS = (*(ability.value for ability in Ability), UNKNOWN_QUESTION)
+"""What is asked, as records and metrics name it."""
+ELICITED = (Ability.FORM.value, Ability.URL.value)
+GIVEN = "given"
+ANSWERS = ("accept", "decline", "cancel", GIVEN)
+"""How whoever was asked answered; `given`, where it is no person's answer to a form or a page."""
+FAILED = "failed"
+"""Whoever was asked did not answer."""
+REFUSED, SECRET = "refused", "secret"
+"""Nobody was asked: it may not be, or a form wants a secret."""
 
 _ADDRESS = re.compile(r"https?://[!-\[\]-~]+")
 """Printable ASCII without a backslash, which browsers take for a slash."""
@@ -115,7 +128,15 @@ def refusal_of(method: str, params: JsonObject, *, abilities: frozenset[Ability]
         return Refusal(code=METHOD_NOT_FOUND, message="Method not found")
     if needed not in abilities or (method == ELICIT and not _is_drawn(params)):
         return NOT_ASKED
+    if needed is Ability.FORM and asks_for_secret(params):
+        return SECRET_ASKED
     return None
+
+
+def question_kind(method: str, params: JsonObject) -> str:
+    """What it is that is asked, in one of a few words."""
+    needed = ability_for(method, params)
+    return UNKNOWN_QUESTION if needed is None else needed.value
 
 
 def needed_of(result: JsonObject, *, abilities: frozenset[Ability]) -> Needed | None:
@@ -134,6 +155,25 @@ def needed_of(result: JsonObject, *, abilities: frozenset[Ability]) -> Needed | 
             return None
         questions.append(Question(key=key, method=method, params=params))
     return Needed(questions=tuple(questions), state=state) if questions or state is not None else None
+
+
+def questions_in(result: JsonObject) -> tuple[tuple[str, JsonObject], ...]:
+    """What an `input_required` result asks, method and params, as far as it can be read; no more than may be asked."""
+    requests = result.get("inputRequests")
+    found: list[tuple[str, JsonObject]] = []
+    for request in list(requests.values())[:MAX_QUESTIONS] if isinstance(requests, dict) else ():
+        if isinstance(request, dict) and isinstance(method := request.get("method"), str):
+            params = request.get("params")
+            found.append((method, params if isinstance(params, dict) else {}))
+    return tuple(found)
+
+
+def answer_kind(method: str, answer: JsonObject) -> str:
+    """How a question was answered, in one of a few words; never what was answered."""
+    if method != ELICIT:
+        return GIVEN
+    action = answer.get("action")
+    return action if isinstance(action, str) and action in ANSWERS else UNKNOWN_QUESTION
 
 
 def missing_capabilities(error: JsonObject) -> JsonObject | None:

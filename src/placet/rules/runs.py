@@ -40,7 +40,7 @@ def outside(run: Run | None, tool: str, *, now: datetime) -> OutsideRun | None:
         return None
     if limits.deadline is not None and now >= limits.deadline:
         return OutsideRun(code="run_deadline_passed")
-    if limits.allowed_tools is not None and tool not in limits.allowed_tools:
+    if limits.tools is not None and tool not in limits.tools:
         return OutsideRun(code="tool_not_in_run")
     return None
 
@@ -72,6 +72,20 @@ def gives_back(run: Run | None, tool: str) -> Iterator[tuple[str, int]]:
             yield name, count
 
 
+def is_taken_alike(before: RunLimits | None, after: RunLimits) -> bool:
+    """Whether a dispatch of any tool takes the same under both: what was taken under one is given back under the other.
+
+    How much there is of a budget does not matter, nor attempts, which are never given back.
+    """
+    return _kept(before) == _kept(after)
+
+
+def _kept(limits: RunLimits | None) -> tuple[frozenset[str], dict[str, int]]:
+    if limits is None:
+        return frozenset(), {}
+    return frozenset(limits.per_tool), {} if limits.max_cost is None else dict(limits.costs)
+
+
 def budgets_of(limits: RunLimits | None) -> Iterator[tuple[str, int]]:
     """Every declared budget but that of steps, and how much there is of it."""
     if limits is None:
@@ -96,6 +110,7 @@ def limits_text(limits: RunLimits | None) -> str | None:
         "per_tool": dict(sorted(limits.per_tool.items())) or None,
         "max_cost": limits.max_cost,
         "costs": dict(sorted(limits.costs.items())) or None,
+        "workflow_tools": None if limits.workflow_tools is None else sorted(limits.workflow_tools),
     }
     return json.dumps({name: value for name, value in members.items() if value is not None}, separators=(",", ":"))
 
@@ -112,8 +127,9 @@ def limits_of(text: str | None) -> RunLimits | None:
         members = json.loads(text)
         if "deadline" in members:
             members["deadline"] = datetime.fromisoformat(members["deadline"])
-        if "allowed_tools" in members:
-            members["allowed_tools"] = frozenset(members["allowed_tools"])
+        for name in ("allowed_tools", "workflow_tools"):
+            if name in members:
+                members[name] = frozenset(members[name])
         return RunLimits(**members)
     except (MisuseError, TypeError, ValueError, RecursionError):
         pass

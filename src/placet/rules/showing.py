@@ -13,9 +13,10 @@ from typing import Final
 from placet.errors import MisuseError
 
 _NAMED_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-# Printable to Python, yet drawn as nothing: joiners, fillers, variation selectors, the empty braille cell.
+# Printable to Python, yet drawn as nothing: joiners, fillers, variation selectors, the empty braille cell, what stands
+# for an object, the note without a head.
 _DRAWN_AS_NOTHING: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U0001d159\U000e0100-\U000e01ef]"
 )
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Zl", "Zp"))
 _BLANKS: Final = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"

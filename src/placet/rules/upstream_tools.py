@@ -78,6 +78,7 @@ def tool_of(
         permission=terms.permission,
         approval=terms.approval,
         timeout_seconds=terms.timeout_seconds,
+        silence_seconds=terms.silence_seconds,
         retry=terms.retry,
         remote=terms.remote,
         max_concurrent=terms.max_concurrent,

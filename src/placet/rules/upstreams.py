@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from placet.errors import ConfigurationError, ContractError
@@ -16,10 +17,12 @@ from placet.model.upstreams import (
     OpenApiWay,
     StdioWay,
     StreamableWay,
+    ToolTerms,
     Upstream,
     UpstreamBounds,
 )
 from placet.rules.issuers import why_not_fetched
+from placet.rules.upstream_headers import OF_THE_MESSAGE
 from placet.rules.upstream_names import require_server_id
 
 MOST_UPSTREAMS: Final = 100
@@ -27,9 +30,7 @@ _MOST_ARGS, _MOST_VARIABLES, _LONGEST_TEXT = 200, 100, 4_096
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _MEMBER: Final = re.compile(r"[\x21-\x7e]{1,64}")
-_OURS: Final = frozenset(
-    ("host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie")
-)
+_OURS: Final = OF_THE_MESSAGE | {"content-type"}
 """Headers that say how a message travels, which nobody configures."""
 _LARGEST: Final = UpstreamBounds(
     connect_seconds=600.0,
@@ -68,6 +69,14 @@ def asking_tenant(upstream: Upstream) -> str | None:
         case _:
             return None
     return next((each for each in tenants if upstream.tenants is None or each in upstream.tenants), None)
+
+
+def within_tenants(terms: ToolTerms, tenants: frozenset[str] | None) -> ToolTerms:
+    """The same terms, for no tenant that its server is not for; None: it is for all of them."""
+    if tenants is None:
+        return terms
+    its = terms.allowed_tenants
+    return replace(terms, allowed_tenants=tenants if its is None else tenants & its)
 
 
 def _require_one(upstream: Upstream) -> None:

@@ -195,6 +195,9 @@ class RecordingMeter:
     def effects_unknown_for(self, *, reason: str, count: int) -> None:
         self.heard.append(("effects_unknown_for", {"reason": reason, "count": count}))
 
+    def run_write_refused(self) -> None:
+        self.heard.append(("run_write_refused", {}))
+
     def heartbeat_failed(self) -> None:
         self.heard.append(("heartbeat_failed", {}))
 

@@ -15,6 +15,7 @@ from functools import partial
 from placet.engine.announcing import Announcer, AnnouncingReport
 from placet.engine.faults import told_of_round
 from placet.engine.gate import Gate
+from placet.engine.inline import InlineDriver
 from placet.engine.reconciler import RecoveryReport
 from placet.engine.reminding import RemindingReport
 from placet.engine.rounds import noted
@@ -37,6 +38,7 @@ class Round:
         reminding: questions that people were told of again, or others of, because nobody has decided them.
         purged: what the settings' retention let go, rows of every kind and tenant.
         announcing: messages that were sent, or not.
+        moved: runs of workflows that were driven on.
     """
 
     recovery: RecoveryReport
@@ -44,6 +46,7 @@ class Round:
     purged: int
     reminding: RemindingReport = field(default_factory=RemindingReport)
     announcing: AnnouncingReport = field(default_factory=AnnouncingReport)
+    moved: int = 0
 
 
 class Worker:
@@ -51,18 +54,29 @@ class Worker:
 
     Args:
         announcer: of the gate's store; None announces nothing.
+        driver: of the workflows whose runs it drives, on that gate; None drives none.
     """
 
-    def __init__(self, gate: Gate, *, clock: Clock, pause_seconds: float, announcer: Announcer | None = None) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        clock: Clock,
+        pause_seconds: float,
+        announcer: Announcer | None = None,
+        driver: InlineDriver | None = None,
+    ) -> None:
         self._gate = gate
         self._clock = clock
         self._pause_seconds = pause_seconds
         self._announcer = announcer
+        self._driver = driver
         self._has_failed = False
 
     async def once(self) -> Round:
         """One round: take over what its owners lost, close lost reads, probe what is due, expire what is overdue,
-        remind of what waits, forget what is old, look at what is pinned, and announce what happened.
+        remind of what waits, forget what is old, look at what is pinned, announce what happened, and drive runs that
+        are due to where they wait, or end.
 
         Raises:
             Exception: the first fault of a part, a `StoreError` where its rows could not be listed; the other parts
@@ -73,6 +87,8 @@ class Worker:
         if self._announcer is not None:
             announcing = await noted(self._announcer.round(), faults, AnnouncingReport())
             done = replace(done, announcing=announcing)
+        if self._driver is not None:
+            done = replace(done, moved=await noted(self._driver.catch_up(), faults, 0))
         if faults:
             raise faults[0]
         return done
@@ -93,7 +109,8 @@ class Worker:
         )
 
     async def run(self, ending: asyncio.Event) -> None:
-        """Round after round until `ending` is set; the round that is under way then is finished.
+        """Round after round, and runs driven as they become due, until `ending` is set; the round and the steps that
+        are under way then are finished.
 
         Nothing that a round meets ends it: a fault is told in the log, without its text but with the code and the next
         step of a store's, and the next round comes.
@@ -107,6 +124,8 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             for each in rounds:
                 group.create_task(each)
+            if self._driver is not None:
+                group.create_task(self._driver.serve(ending))
 
     async def _repeated(
         self, round_of: Callable[[], Awaitable[None]], pause_seconds: float, ending: asyncio.Event

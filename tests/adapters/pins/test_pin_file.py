@@ -77,6 +77,20 @@ def test_a_link_stays_one(file: PinFile, tmp_path: Path) -> None:
     assert set(file.read().pins) == {("desk", "one")}
 
 
+def test_a_file_that_nobody_has_changed_is_not_verified_again(file: PinFile, tmp_path: Path) -> None:
+    accept(file, "one")
+    read = file.read()
+    assert file.read() is read
+
+    PinFile(tmp_path / NAME, keys=file._keys).accept([a_definition("two")], by="mara", at=ACCEPTED_AT)
+    assert set(file.read().pins) == {("desk", "one"), ("desk", "two")}
+
+    text = (tmp_path / NAME).read_text()
+    (tmp_path / NAME).write_text(text.replace('"mara"', '"sara"'))
+    os.utime(tmp_path / NAME, ns=(0, 0))
+    assert {each.fault for each in file.read().spoilt} == {PinFault.ALTERED} and not file.read().pins
+
+
 # ---------------------------------------------------------------- keys
 
 

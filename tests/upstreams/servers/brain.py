@@ -117,6 +117,8 @@ class Brain:
                 return None
             case "ping":
                 return {"result": {}}
+        if method in self.answers:
+            return self.answers[method]
         return {"error": {"code": -32601, "message": "canary-upstream-words"}}
 
     def _list(self, params: dict[str, Any]) -> dict[str, Any] | None:

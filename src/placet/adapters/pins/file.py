@@ -12,8 +12,9 @@ import re
 import secrets
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -42,19 +43,44 @@ class NoPinFile:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What was believed of a file, and under which states of which keys."""
+
+    stamp: tuple[int, ...]
+    states: Mapping[str, KeyState]
+    pins: Pins
+
+
 class PinFile:
     """One file of pins, signed and verified with the keys of one store."""
 
     def __init__(self, path: Path, *, keys: Keys) -> None:
         self._path = path
         self._keys = keys
+        self._last: _Read | None = None
 
     def read(self) -> Pins:
+        """What is believed now; decoded and verified again only where the file, or what is known of keys, changed."""
         try:
+            stamp = _stamp(self._path)
+            if self._last is not None and self._is_as_read(self._last, stamp):
+                return self._last.pins
             text = _content(self._path)
         except OSError:
             return Pins(fault=PinFault.UNREADABLE)
-        return Pins() if text is None else read_pins(text, is_known=self._is_known, is_signed=self._is_signed)
+        if text is None:
+            return Pins()
+        states: dict[str, KeyState] = {}
+
+        def is_known(key_id: str) -> bool:
+            found = self._is_known(key_id)
+            states[key_id] = self._keys.state_of(key_id)
+            return found
+
+        pins = read_pins(text, is_known=is_known, is_signed=self._is_signed)
+        self._last = None if stamp is None else _Read(stamp=stamp, states=states, pins=pins)
+        return pins
 
     def accept(self, definitions: Sequence[Definition], *, by: str, at: datetime) -> tuple[Pin, ...]:
         pins = tuple(self._signed(each, by, at) for each in definitions)
@@ -62,6 +88,12 @@ class PinFile:
         return pins
 
     # ------------------------------------------------------------ within
+
+    def _is_as_read(self, last: _Read, stamp: tuple[int, ...] | None) -> bool:
+        if stamp != last.stamp:
+            return False
+        self._keys.refresh()  # another process may have rotated, or retired one
+        return all(self._keys.state_of(key_id) is state for key_id, state in last.states.items())
 
     def _signed(self, definition: Definition, by: str, at: datetime) -> Pin:
         digest = definition_digest(definition)
@@ -112,6 +144,15 @@ def _sweep_drafts(path: Path) -> None:
     for each in target.parent.iterdir():
         if draft.fullmatch(each.name):
             each.unlink(missing_ok=True)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What is another number once anybody has written there; None where there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _content(path: Path) -> bytes | None:

@@ -54,7 +54,8 @@ class PrometheusKnowledgeMeter:
 
     def refused(self, *, reason: str) -> None:
         """Count one question that was not answered from documents."""
-        self._collectors["refusals"].labels(_one_of(REASONS, reason)).inc()
+        told = reason.value if type(reason) is Lacking else reason
+        self._collectors["refusals"].labels(_one_of(REASONS, told)).inc()
 
     def model_called(self, *, provider: str, outcome: str) -> None:
         """Count one question to a model."""

@@ -192,6 +192,9 @@ class PrometheusMeter:
         """Count one sign of life that the store did not take."""
         self._collectors["heartbeat_failures"].inc()
 
+    def run_write_refused(self) -> None:
+        self._collectors["stale_run_writes"].inc()
+
     def alarmed(self, *, kind: str) -> None:
         """Count one row that somebody altered."""
         self._count("alarms", _one_of(ALARM_KINDS, "kind", kind))
@@ -429,6 +432,9 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
         ),
         "recovery_failures": counter("placet_recovery_failures_total", "Rounds of recovery that ended with a fault."),
         "heartbeat_failures": counter("placet_heartbeat_failures_total", "Signs of life that the store did not take."),
+        "stale_run_writes": counter(
+            "placet_stale_run_writes_total", "Steps of runs that were not laid down, as another driver had the run."
+        ),
         "alarms": counter("placet_alarms_total", "Rows found altered.", "kind"),
         "sign_ins": counter("placet_sign_ins_total", "Credentials shown at the door.", "kind", "outcome"),
         "rate_limited": counter("placet_rate_limited_total", "Requests told to come later.", "scope"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable
 
 from placet.adapters.transports.process import ProcessTransport
@@ -20,14 +21,21 @@ class TransportByIsolation:
         self._apart = apart
 
     async def attempt(
-        self, call: Call, context: CallContext, *, timeout_seconds: float, when_late: Callable[[Report], None]
+        self,
+        call: Call,
+        context: CallContext,
+        *,
+        timeout_seconds: float,
+        when_late: Callable[[Report], None],
+        silence: Future[None] | None = None,
     ) -> Report:
         match call.contract.isolation:
-            case Isolation.PROCESS:
-                transport: ProcessTransport | PythonTransport = self._apart
+            case Isolation.PROCESS:  # its contract knows no silence
+                return await self._apart.attempt(call, context, timeout_seconds=timeout_seconds, when_late=when_late)
             case Isolation.ASYNC | Isolation.THREAD:
-                transport = self._here
-        return await transport.attempt(call, context, timeout_seconds=timeout_seconds, when_late=when_late)
+                return await self._here.attempt(
+                    call, context, timeout_seconds=timeout_seconds, when_late=when_late, silence=silence
+                )
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         return await self._here.probe(tool, context, timeout_seconds=timeout_seconds)

@@ -46,7 +46,13 @@ class PythonTransport:
         self._detached: set[asyncio.Future[Report]] = set()
 
     async def attempt(
-        self, call: Call, context: CallContext, *, timeout_seconds: float, when_late: Callable[[Report], None]
+        self,
+        call: Call,
+        context: CallContext,
+        *,
+        timeout_seconds: float,
+        when_late: Callable[[Report], None],
+        silence: asyncio.Future[None] | None = None,
     ) -> Report:
         tool = self._tools[call.contract.name]
         try:
@@ -58,7 +64,8 @@ class PythonTransport:
         try:
             await one_turn()  # enough for a coroutine that waits for nothing, and much cheaper than a timer
             if not running.done():
-                await asyncio.wait((running,), timeout=timeout_seconds)
+                ends = (running,) if silence is None else (running, silence)
+                await asyncio.wait(ends, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             has_caller = True
         except asyncio.CancelledError:
             has_caller = False

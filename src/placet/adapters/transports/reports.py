@@ -12,6 +12,10 @@ from placet.rules.showing import escape_for_people
 MAX_WORDS_CHARACTERS = 500
 
 
+class TooLate(NotSent):
+    """Nothing left before the time for it was over."""
+
+
 def returned(value: object) -> Report:
     """A coroutine is a promise nobody kept: a wrapper forgot to await, so its work never began."""
     if type(value) is CoroutineType:
@@ -38,7 +42,8 @@ def _said_by(error: BaseException) -> Report:
     if issubclass(kind, NotSent):
         code = dict.get(error.__dict__, "code")
         known = code if type(code) is str and code in UNSENT_CODES else "not_sent"
-        return Unsent(is_handlers_word=known != "schema_drift", code=known)  # drift says nothing of how the remote does
+        is_of_remote = known != "schema_drift"  # drift says nothing of how the remote does
+        return Unsent(is_handlers_word=is_of_remote, code=known, is_late=issubclass(kind, TooLate))
     if kind is RemoteStatus:
         status, retry_after = dict.get(error.__dict__, "status"), dict.get(error.__dict__, "retry_after")
         if type(status) is int and 0 <= status <= 999:

@@ -57,6 +57,12 @@ def run_agent(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", help="How long a person is waited for; 0: not at all.")
     ] = 300.0,
+    polls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--polls", metavar="TOOL", help="A tool that is there to be asked again and again; any number of them."
+        ),
+    ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="For one answer of the model.")
     ] = 120.0,
@@ -67,7 +73,7 @@ def run_agent(
     its calls came to, to standard error. Ends with 5 while a person is asked, and with 3 when the run's budget is
     spent or somebody has stopped it.
     """
-    from placet.agent import Agent, OpenAICompatible
+    from placet.agent import Agent, OpenAICompatible, Repeats
     from placet.agent.loop import INSTRUCTIONS
 
     name = checked(run or f"run-{secrets.token_hex(6)}", "--run is text of 1 to 128 characters", is_identity)
@@ -83,15 +89,18 @@ def run_agent(
         session.screen.warn(f"{outcome.status}  {shown(outcome.tool)}  {shown(outcome.call_id)}  {shown(outcome.code)}")
         if isinstance(outcome, AwaitingApproval):
             session.screen.warn(f"  next: placet approvals show {shown(outcome.approval_id)}")
+            if wait:
+                session.screen.warn(f"  waiting for the answer, up to {wait:g} seconds; --wait 0 does not wait")
 
     async def worked() -> Ending:
         async with (
             OpenAICompatible(model=model, base_url=base_url, timeout_seconds=timeout) as behind,
             open_project(session.settings, tools) as gate,
         ):
+            session.screen.talk(f"model {shown(model)} at {shown(behind.host)}")
             loop = Agent(
                 gate=gate, model=behind, principal=principal, run=name, instructions=told, max_turns=turns,
-                wait_seconds=wait, heard=heard,
+                wait_seconds=wait, repeats=Repeats(polls=frozenset(polls or ())), heard=heard,
             )  # fmt: skip
             return await loop.work(said)
 

@@ -27,7 +27,7 @@ from placet.cli.watching import watched
 from placet.engine.approval_views import VoteView
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
 from placet.errors import DecisionRefused, NotFound, PlacetError
-from placet.model.approval import ApprovalState, VoteKind
+from placet.model.approval import ApprovalState, Difference, VoteKind
 from placet.rules.policy import DECIDE_SCOPE
 
 app = new_app("approvals")
@@ -371,6 +371,7 @@ def _show(session: Session, seen: Seen) -> None:
             ("run", view.run_id),
             ("reasons", ", ".join(view.reasons) or None),
             ("needs", _needs(view)),
+            *(("asked before", _difference(each)) for each in view.differences),
             ("may decide", ", ".join(view.who_may) or None),
             *(("vote", _vote(screen, vote)) for vote in view.votes),
             ("resource", view.resource),
@@ -407,6 +408,11 @@ def _escalation(screen: Screen, view: ApprovalView) -> str | None:
     to = f" to {', '.join(view.escalate_to)}" if view.escalate_to else ""
     widens = ", who may decide then" if view.escalation_widens else ""
     return f"{screen.instant(view.escalated_at or view.escalates_at)}{to}{widens}"
+
+
+def _difference(said: Difference) -> str:
+    """Of the same call, under an earlier policy."""
+    return f"{said.name.replace('_', ' ')}: {said.was or 'none'}, now {said.now or 'none'}"
 
 
 def _needs(view: ApprovalView) -> str:

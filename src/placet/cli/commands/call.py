@@ -301,6 +301,8 @@ class _Asking:
                     screen.line(f"  {shown(path or '/')}: {shown(problem)}")
             case Refused(reasons=reasons, words=words):
                 screen.line(f"  reasons: {shown(', '.join(reasons) or 'none')}")
+                if "scope_missing" in reasons and (scope := self._scope_of(outcome.tool)) is not None:
+                    screen.talk(f'  next: "{shown(scope)}" among the scopes of [agent] in placet.toml, if it may')
                 if words is not None:
                     screen.line(f"  reviewer said: {shown(words)}")
             case AwaitingApproval(approval_id=approval_id):
@@ -316,6 +318,10 @@ class _Asking:
                 screen.talk(f"  next: the same call later, {self._again()}")
             case _:
                 pass
+
+    def _scope_of(self, tool: str) -> str | None:
+        """What a tool of this project needs; whoever has the project's folder may read it there."""
+        return next((each.contract.permission for each in self._tools if each.contract.name == tool), None)
 
     def _again(self) -> str:
         call_id = f" --call-id {shown(self._batch[0]['call_id'])}" if self._is_single else ""

@@ -74,6 +74,7 @@ def _settings(settings: Settings) -> tuple[_Setting, ...]:
         "key": None if settings.key is None and is_address(settings.store) else str(settings.key_file),
         "policy": None if settings.policy is None else str(settings.policy),
         "tools": None if settings.tools is None else shown_word(settings.tools),
+        "workflows": None if settings.workflows is None else shown_word(settings.workflows),
         "agent": None if settings.agent is None else _principal(settings.agent),
         "people": {name: _principal(each) for name, each in settings.people.items()} or None,
         "retention": _ages(settings.retention),

@@ -12,6 +12,7 @@ from placet.cli.project import finish
 from placet.cli.screen import shown
 from placet.cli.session import Session
 from placet.cli.table import Exit
+from placet.engine.pinning import ACCEPT_SCOPE
 from placet.errors import ContractError
 from placet.model.pins import Definition
 from placet.model.upstreams import Upstream
@@ -56,6 +57,8 @@ def add(
     """
     members = _members(command or [], url=url, credential=credential, env=env or [], network=network, tenants=tenant)
     declared = declaration(session.settings, name, members)
+    if not offline:
+        _require_program(declared.upstream)
     definitions = () if offline else finish(_described(declared.upstream))
     fit, unfit = _sorted_out(definitions)
     write_declaration(declared, skeleton(name, [_suggested(each) for each in fit]))
@@ -76,7 +79,8 @@ def add(
         )
     for problem in unfit:
         screen.warn(f"placet: left out: {shown(problem)}")
-    screen.talk(f"Say in the manifest what is true of each tool; then: placet mcp accept {shown(name)}")
+    screen.talk("Say in the manifest what is true of each tool; [agent] of placet.toml needs the scopes it names.")
+    screen.talk(f"Then, as a person with the scope {ACCEPT_SCOPE}: placet mcp accept {shown(name)}")
     return Exit.OK
 
 
@@ -113,6 +117,21 @@ def _variables(said: list[str]) -> dict[str, str]:
     if not all(name and separator for name, separator, _ in pairs):
         raise UsageProblem("--env is NAME=VALUE, such as DESK_TOKEN=env:DESK_TOKEN")
     return {name: value for name, _, value in pairs}
+
+
+def _require_program(upstream: Upstream) -> None:
+    """
+    Raises:
+        UsageProblem: there is no such program here, so nothing was started or written.
+    """
+    from placet.bootstrap.declared import lacking
+
+    for what in lacking(upstream):
+        if what.startswith("there is no program"):
+            raise UsageProblem(
+                f"The upstream {upstream.name!r} cannot be started: {what}.",
+                hint="Name it as a shell would find it, or by its path; --offline writes it down all the same.",
+            )
 
 
 async def _described(upstream: Upstream) -> tuple[Definition, ...]:

@@ -7,7 +7,8 @@ at a terminal the difference is asked about, elsewhere the digest of each defini
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ from placet.cli.table import Exit
 from placet.engine.pinning import ACCEPT_SCOPE, MAX_REASON_CHARACTERS
 from placet.errors import DecisionRefused
 from placet.model.pins import Definition, Pin, PinState
+from placet.model.principal import Principal
 from placet.model.upstreams import OpenApiWay, Upstream
 from placet.rules.pin_differences import Difference, differences
 from placet.rules.pins import definition_digest
@@ -51,8 +53,9 @@ def list_tools(
 ) -> Exit:
     """Say how each tool of each upstream stands: accepted, new, changed, gone, quarantined.
 
-    accepted: served. new: hidden until it is accepted. changed: refused until it is accepted. gone: its server has it
-    no more. quarantined: refused, by hand or since it was seen changed. no manifest entry: hidden for want of terms.
+    accepted: served. new: hidden until it is accepted. new, no terms: and until its manifest has a table for it.
+    changed: refused until it is accepted. gone: its server has it no more. quarantined: refused, by hand or since it
+    was seen changed. no manifest entry: accepted, and hidden for want of terms.
     """
     settings = session.settings
     chosen = settings.upstreams if name is None else (upstream_named(settings, name),)
@@ -133,18 +136,14 @@ def accept(
     if not all(map(_DIGEST.fullmatch, digests)):
         raise UsageProblem("--digest is all 64 hex digits, as placet mcp diff prints them")
     by, upstream = person(session.settings), _of_a_server(upstream_named(session.settings, name))
-    chosen = finish(_acceptable(session, upstream, tools, tenant))
-    if not chosen:
-        session.screen.talk("Nothing differs from what was accepted.")
-        return Exit.OK
-    _consent(session, chosen, digests)
-    try:
+    with _scope_named():
+        chosen = finish(_acceptable(session, upstream, tools, tenant, by=by))
+        if not chosen:
+            session.screen.talk("Nothing differs from what was accepted.")
+            return Exit.OK
+        _consent(session, chosen, digests)
         pins = finish(_accepted(session, chosen, by))
-    except DecisionRefused as error:
-        if error.code == "scope_missing":
-            error.hint = scope_hint(ACCEPT_SCOPE)
-        raise
-    _report(session.screen, pins)
+    _report(session.screen, pins, without_terms=[each for each in chosen if each.effect is None], upstream=upstream)
     return Exit.OK
 
 
@@ -166,12 +165,8 @@ def quarantine(
         async with open_project(session.settings, ()) as gate:
             return await gate.pins.quarantine(upstream.name, tool, by=by, reason=reason)
 
-    try:
+    with _scope_named():
         is_new = finish(begun())
-    except DecisionRefused as error:
-        if error.code == "scope_missing":
-            error.hint = scope_hint(ACCEPT_SCOPE)
-        raise
     if session.screen.is_text:
         session.screen.line(f"quarantined  {shown(name)} {shown(tool)}")
     else:
@@ -183,6 +178,17 @@ def quarantine(
 
 
 # ---------------------------------------------------------------- within
+
+
+@contextmanager
+def _scope_named() -> Iterator[None]:
+    """Whoever lacks the scope is told where it is given."""
+    try:
+        yield
+    except DecisionRefused as error:
+        if error.code == "scope_missing":
+            error.hint = scope_hint(ACCEPT_SCOPE)
+        raise
 
 
 def _of_a_server(upstream: Upstream) -> Upstream:
@@ -208,14 +214,16 @@ def _chosen(look: Look, tools: Sequence[str] | None) -> list[ToolStanding]:
 
 
 async def _acceptable(
-    session: Session, upstream: Upstream, tools: Sequence[str] | None, tenant: str | None
+    session: Session, upstream: Upstream, tools: Sequence[str] | None, tenant: str | None, *, by: Principal
 ) -> list[ToolStanding]:
     """What may be accepted of what was named, or of all that is new or changed.
 
     Raises:
+        DecisionRefused: this person may accept nothing; no server was asked.
         UsageProblem: the server could not be asked, or a named tool cannot be accepted.
     """
     async with open_project(session.settings, ()) as gate:
+        await gate.pins.require_leave(by)
         (look,) = await looks(gate, (upstream,), ask=True, tenant=tenant)
     if not any(each.seen is not None for each in look.standings):
         raise UsageProblem(f"Nothing can be accepted: {'; '.join(look.problems) or 'the server describes no tool'}")
@@ -268,7 +276,7 @@ async def _accepted(session: Session, chosen: Sequence[ToolStanding], by: Any) -
         return await gate.pins.accept(definitions, by=by)
 
 
-def _report(screen: Screen, pins: Sequence[Pin]) -> None:
+def _report(screen: Screen, pins: Sequence[Pin], *, without_terms: Sequence[ToolStanding], upstream: Upstream) -> None:
     if screen.is_text:
         for pin in pins:
             screen.line(f"accepted  {shown(pin.definition.server)} {shown(pin.definition.tool)}  {pin.digest[:12]}")
@@ -282,7 +290,12 @@ def _report(screen: Screen, pins: Sequence[Pin]) -> None:
                 ]
             },
         )
-    screen.talk("It is served once its process is started anew; until then what was accepted before is refused.")
+    if len(without_terms) < len(pins):
+        screen.talk("Served by processes of placet that start from now on; what was accepted before is refused.")
+    for each in without_terms:
+        screen.talk(
+            f"{shown(each.tool)} stays hidden: there is no [tools.{shown(each.tool)}] in {shown(upstream.manifest)}"
+        )
 
 
 # ---------------------------------------------------------------- words
@@ -341,6 +354,7 @@ def _data(standing: ToolStanding) -> dict[str, Any]:
         "effect": None if standing.effect is None else standing.effect.value,
         "risk": None if standing.risk is None else standing.risk.value,
         "permission": standing.permission,
+        "has_terms": standing.effect is not None,
         "pin": None if pin is None else pin.digest,
         "described": _digest(standing) or None,
         "accepted_by": None if pin is None else pin.accepted_by,

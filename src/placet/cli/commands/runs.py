@@ -19,7 +19,7 @@ from placet.cli.table import COMMANDS, Exit
 from placet.engine.run_views import RunCall, RunDetails, RunEffects, RunRests, RunView
 from placet.engine.runs import MAX_REASON_CHARACTERS, RunReport
 from placet.errors import DecisionRefused, NotFound
-from placet.model.run import LeftOpen
+from placet.model.run import LeftOpen, RunStatus
 from placet.rules.documents import document_of
 from placet.rules.policy import READ_EFFECTS_SCOPE
 from placet.rules.stopping import STOP_SCOPE
@@ -38,15 +38,19 @@ def list_runs(
         str | None,
         typer.Option("--left-open", metavar="WHAT", help="Only those with something unknown, in_progress or waiting."),
     ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="STATUS", help="Only those that are open, paused, done, failed or cancelled."),
+    ] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Your own alone.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=1_000, help="How many, the last to be opened first.")
     ] = 100,
 ) -> Exit:
-    left = _left(left_open)
+    left, kind = _left(left_open), _status(status)
     with _next_step(session):
         place = runs_of(session)
-        views = ask(place, lambda runs: runs.own(left, limit) if mine else runs.listed(left, limit))
+        views = ask(place, lambda runs: runs.own(left, kind, limit) if mine else runs.listed(left, kind, limit))
     session.screen.listing(
         "runs",
         views,
@@ -137,6 +141,14 @@ def _left(said: str | None) -> LeftOpen | None:
     except ValueError:
         pass
     raise UsageProblem(f"--left-open is one of {', '.join(LeftOpen)}")
+
+
+def _status(said: str | None) -> RunStatus | None:
+    try:
+        return None if said is None else RunStatus(said)
+    except ValueError:
+        pass
+    raise UsageProblem(f"--status is one of {', '.join(RunStatus)}")
 
 
 @contextmanager

@@ -152,6 +152,7 @@ def _details(contract: Contract) -> dict[str, Any]:
         "description": contract.description,
         "isolation": contract.isolation.value,
         "timeout_seconds": contract.timeout_seconds,
+        "silence_seconds": contract.silence_seconds,
         "max_attempts": contract.retry.max_attempts,
         "remote": _remote(contract.remote),
         "operation_key": contract.operation_key.text if contract.operation_key is not None else None,
@@ -234,5 +235,18 @@ def _findings(session: Session) -> list[Finding]:
     except ContractError as error:
         message = shown(str(error))
         return [Finding(severity="error", code=error.code, tool=error.tool or "", message=message, fix=error.hint)]
-    agent = session.settings.agent
-    return [finding for contract in registry for finding in lint(contract, agent=agent)]
+    agent, manifests = session.settings.agent, _manifests(session)
+
+    def manifest_of(contract: Contract) -> str | None:
+        return None if contract.origin is None else manifests.get(contract.origin.server)
+
+    return [finding for contract in registry for finding in lint(contract, agent=agent, manifest=manifest_of(contract))]
+
+
+def _manifests(session: Session) -> dict[str, str]:
+    """Where the terms of each upstream's tools stand, as somebody in the project's folder would name it."""
+    folder = session.settings.folder
+    return {
+        each.name: str(each.manifest.relative_to(folder) if each.manifest.is_relative_to(folder) else each.manifest)
+        for each in session.settings.upstreams
+    }

@@ -91,6 +91,7 @@ def _tell(session: Session, found: Document, declared: Declaration | None) -> No
     screen.talk(f"declared  {shown(declared.upstream.name)}  in {shown(declared.file)}")
     screen.talk(f"manifest  {shown(declared.upstream.manifest)}")
     screen.talk("Say in the manifest what is true of each operation, and take out what nobody needs.")
+    screen.talk("[agent] of placet.toml needs the scope of each that it is to call: permission in the manifest.")
 
 
 def _judged(server: str, operations: tuple[Operation | UnfitOperation, ...]) -> list[Operation | UnfitOperation]:

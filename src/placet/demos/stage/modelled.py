@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import placet
-from placet.agent import Agent, Answered, Ending, Model, OpenAICompatible
+from placet.agent import Agent, Answered, Ending, Model, ModelMeter, OpenAICompatible
 
 _A_DAY = 86_400.0
 
@@ -47,8 +47,11 @@ def mistake_about_model(options: Namespace) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def opened_model(choice: ModelChoice | None) -> AsyncIterator[Model | None]:
+async def opened_model(choice: ModelChoice | None, meter: ModelMeter | None = None) -> AsyncIterator[Model | None]:
     """The model, for as long as the block; none where a script plays.
+
+    Args:
+        meter: hears of each answer, and that there was none.
 
     Raises:
         placet.PlacetError: the extra `agent` is not installed, or there is no credential.
@@ -56,7 +59,7 @@ async def opened_model(choice: ModelChoice | None) -> AsyncIterator[Model | None
     if choice is None:
         yield None
         return
-    async with OpenAICompatible(model=choice.name, base_url=choice.base_url) as model:
+    async with OpenAICompatible(model=choice.name, base_url=choice.base_url, meter=meter) as model:
         yield model
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry, generate_latest
+
 import placet
 from placet.demos.ops.observations import shipped_runbooks_folder
 from placet.demos.stage.approver import Approver, AtTheTerminal, NamedOnCommandLine
@@ -37,12 +39,13 @@ from placet.demos.support.summary import Numbers, as_document, numbers, print_ta
 from placet.demos.support.tools import confirmed_by_whom_it_is_for, support_tools
 from placet.demos.support.words import LANGUAGES, Words
 from placet.demos.support.workflow import SUPPORT
-from placet.knowledge import KnowledgeBase, Library, Meaning
+from placet.knowledge import KnowledgeBase, KnowledgeMeter, Library, Meaning
 
 HELD, FAILED, USAGE, DECLINED, INTERRUPTED = 0, 1, 2, 6, 130
 _AT_THE_TERMINAL = "mara"
 _SCHEMA = "placet-demo-support/1"
 _NOTE = "demo.json"
+_METRICS = "metrics.txt"
 _CANARIES = ("question", "document")
 
 
@@ -191,17 +194,20 @@ async def _played(stage: _Stage) -> _Ending:
     let_sigterm_cancel()
     words, gate_folder = stage.plan.words, stage.folder / "gate"
     gate_folder.mkdir(exist_ok=True)
-    library = _library(stage)
+    registry = CollectorRegistry()
+    meter = placet.knowledge_meter(registry)
+    library = _library(stage, meter)
     planted = Canaries(words=stage.plan.planted)
-    async with opened_model(stage.model) as model:
+    async with opened_model(stage.model, meter) as model:
         with _drafts(stage) as url, json_log(gate_folder / "placet.log"):
             async with (
                 DraftsClient(url) as drafts,
                 placet.open(
-                    tools=support_tools(library, drafts),
+                    tools=support_tools(library, drafts, meter=meter),
                     store=gate_folder / "placet.db",
                     policy=confirmed_by_whom_it_is_for(),
                     sinks=[placet.LogSink()],
+                    metrics=registry,
                 ) as gate,
             ):
                 scene = Scene(
@@ -222,6 +228,7 @@ async def _played(stage: _Stage) -> _Ending:
                     await told_by(scene, model, stage.model)
                 found = await _verified(scene)
                 leaks = found_leaks(planted, await _in_memory(scene))
+        (gate_folder / _METRICS).write_bytes(generate_latest(registry))
         leaks += found_leaks(planted, files_below(gate_folder, without=gate_folder / "nothing"))
     leaks = list(dict.fromkeys(leaks))
     scene.chapter(words.leaks)
@@ -230,7 +237,7 @@ async def _played(stage: _Stage) -> _Ending:
     return _Ending(scene=scene, numbers=found, leaks=leaks)
 
 
-def _library(stage: _Stage) -> Library:
+def _library(stage: _Stage, meter: KnowledgeMeter) -> Library:
     """The runbooks, one hostile document among them, in a folder of the demo's own; a second base nobody builds."""
     documents = stage.folder / "documents"
     note = stage.folder / _NOTE
@@ -242,7 +249,7 @@ def _library(stage: _Stage) -> Library:
         note.write_text(json.dumps(plan | {"planted": stage.plan.planted}), encoding="utf-8")
     bases = [KnowledgeBase(tenant=TENANT, id=name, documents=documents) for name in (BASE, UNBUILT)]
     # Words alone, so that the story is the same wherever it is told.
-    return Library(stage.folder / "indexes", bases, meaning=Meaning.NEVER)
+    return Library(stage.folder / "indexes", bases, meaning=Meaning.NEVER, meter=meter)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import placet
 from placet.demos.stage.talk import shown
+from placet.demos.support.fooled import is_shown_as_data, obeyed
 from placet.demos.support.scene import BASE, UNBUILT, Scene
 from placet.demos.support.tools import DRAFT, SEARCH
 from placet.demos.support.workflow import DRAFT_CALL, Reply
-from placet.knowledge import IndexState, evidence_block
+from placet.knowledge import IndexState
 
-EARLY, ANSWERED, HOSTILE, FORGED, HANDED_ON = "early", "answered", "hostile", "forged", "handed-on"
+EARLY, ANSWERED, HOSTILE, HANDED_ON = "early", "answered", "hostile", "handed-on"
 _ANSWERED_PATH = ["SEARCH", "DONE"]
 _DISPATCHED = frozenset({"success", "error", "timeout", "unknown"})
 
@@ -72,23 +73,11 @@ async def _orders_in_a_document(scene: Scene) -> None:
         scene.planted.notice(line)
         scene.told(f"| {shown(line)}")
     scene.checks.expect(words.hostile_held, await scene.path(HOSTILE) == _ANSWERED_PATH)
-    scene.checks.expect(words.hostile_block, evidence_block(evidence).count("</evidence>") == 1)
-    codes = [
-        await _forged(scene, "restart_service", {"service": "postgres"}),
-        await _forged(scene, DRAFT, {"question": words.hostile_question, "confirmed": True}),
-        await _forged(scene, DRAFT, {"question": words.hostile_question}),
-    ]
-    scene.checks.expect(words.hostile_forged, codes == ["unknown_tool", "invalid_arguments", "approval_required"])
+    told = await obeyed(scene, words.hostile_question)
+    scene.checks.expect(words.hostile_block, is_shown_as_data(told.heard, scene.planted.words["document"]))
+    expected = ["unknown_tool", "invalid_arguments", "approval_required"]
+    scene.checks.expect(words.hostile_forged, told.codes == expected)
     scene.checks.expect(words.hostile_nothing, await scene.drafts.arrivals() == before)
-
-
-async def _forged(scene: Scene, tool: str, arguments: dict[str, object]) -> str:
-    """Propose what the document says, as a model that believes it would."""
-    call = {"call_id": f"{tool}-{len(arguments)}", "tool": tool, "arguments": arguments}
-    outcome = await scene.gate.submit(call, principal=scene.agent, run=FORGED)
-    scene.said.append(f"{outcome.code} {outcome.message}")
-    scene.talk.step(tool, arguments, f"{outcome.status}: {outcome.code}", "", colour="yellow")
-    return outcome.code
 
 
 async def _handed_on(scene: Scene) -> None:

@@ -19,7 +19,7 @@ from placet.demos.support.contracts import (
     StatusArguments,
 )
 from placet.demos.support.drafts_client import DraftsClient
-from placet.knowledge import IndexState, Library, lacking
+from placet.knowledge import IndexState, KnowledgeMeter, Library, lacking
 
 READ_SCOPE = "support.read"
 DRAFT_SCOPE = "support.draft.create"
@@ -39,8 +39,12 @@ def confirmed_by_whom_it_is_for() -> placet.Matrix:
     return placet.Matrix(asks=placet.AskRules(rules=(rule,)))
 
 
-def support_tools(library: Library, drafts: DraftsClient) -> list[placet.Tool]:
-    """The agent's three tools over some knowledge bases and a drafts service."""
+def support_tools(library: Library, drafts: DraftsClient, *, meter: KnowledgeMeter | None = None) -> list[placet.Tool]:
+    """The agent's three tools over some knowledge bases and a drafts service.
+
+    Args:
+        meter: hears of each question that the documents do not say enough about, and why.
+    """
 
     async def search_knowledge_base(query: SearchArguments, ctx: placet.CallContext) -> SearchAnswer:
         """Find sections of documents that answer a question; `is_enough` says whether to answer from them."""
@@ -52,6 +56,8 @@ def support_tools(library: Library, drafts: DraftsClient) -> list[placet.Tool]:
             refusal = _refusal(fault)
         else:
             lacks = lacking(found)
+            if lacks is not None and meter is not None:
+                meter.refused(reason=lacks)
             texts = [FoundText(citation=each.citation, source=each.source, content=each.content) for each in found]
             return SearchAnswer(is_enough=lacks is None, lacking=None if lacks is None else lacks.value, evidence=texts)
         raise refusal

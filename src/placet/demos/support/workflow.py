@@ -18,9 +18,12 @@ from pydantic import Field
 
 from placet import (
     AwaitingApproval,
+    Conflict,
     End,
     Fail,
+    Failed,
     Failure,
+    Invalid,
     Move,
     Next,
     Refused,
@@ -57,6 +60,7 @@ class Reply(Contract):
 
     Attributes:
         kind: answered from the documents in `evidence`, or handed to people as the draft `draft_id`.
+        draft_id: also None of a draft that was made, where the service's answer could not be shown.
     """
 
     kind: Literal["answered", "drafted"]
@@ -68,7 +72,7 @@ class Reply(Contract):
 async def check_index(asked: Question, context: StepContext) -> Move:
     outcome = await context.call(STATUS, {"document_id": asked.knowledge_base_id})
     match outcome:
-        case Succeeded(result=result) | Replayed(result=result):
+        case Succeeded(result_unavailable=None, result=result) | Replayed(result_unavailable=None, result=result):
             status = StatusAnswer.model_validate(result)
             return Next("SEARCH", asked) if status.state == "ready" else Fail("index_not_ready")
         case _:
@@ -78,7 +82,7 @@ async def check_index(asked: Question, context: StepContext) -> Move:
 async def search(asked: Question, context: StepContext) -> Move:
     outcome = await context.call(SEARCH, {"query": asked.text, "knowledge_base_id": asked.knowledge_base_id})
     match outcome:
-        case Succeeded(result=result) | Replayed(result=result):
+        case Succeeded(result_unavailable=None, result=result) | Replayed(result_unavailable=None, result=result):
             found = SearchAnswer.model_validate(result)
         case _:
             return Fail("not_searched")
@@ -101,13 +105,19 @@ async def wait_draft_confirmation(asked: Question, context: StepContext) -> Move
 async def create_draft(asked: Question, context: StepContext) -> Move:
     outcome = await context.call(DRAFT, {"question": asked.text}, name=DRAFT_CALL)
     match outcome:
-        case Succeeded(result=result) | Replayed(result=result):
-            receipt = DraftReceipt.model_validate(result)
-            return Next("DONE", Reply(kind="drafted", question=asked.text, draft_id=receipt.draft_id))
+        case Succeeded() | Replayed():
+            return Next("DONE", Reply(kind="drafted", question=asked.text, draft_id=_draft_id(outcome)))
         case Refused():
             return Fail(_why_not(outcome.code))
-        case _:
+        case Failed() | Invalid() | Conflict():
             return Fail("draft_not_created")
+        case _:
+            return Fail("draft_unsettled")
+
+
+def _draft_id(outcome: Succeeded | Replayed) -> str | None:
+    """Which draft it is; the draft exists also where what the service said of it cannot be shown."""
+    return None if outcome.result_unavailable is not None else DraftReceipt.model_validate(outcome.result).draft_id
 
 
 def _why_not(code: str) -> str:

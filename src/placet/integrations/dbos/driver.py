@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -43,6 +44,7 @@ RUN: Final = "placet.run"
 ADVANCE: Final = "placet.advance"
 QUEUE: Final = "placet.runs"
 DEAD_AFTER_SECONDS: Final = 30.0
+LISTENS_SECONDS: Final = 60.0
 APPLICATION_VERSION: Final = "placet-1"
 """Pinned: DBOS recovers a run only under the version it began with, and would make one of the source's hash, so that
 every deploy stranded what waits. It changes only together with what `_carried` records, and then by `DBOS.patch`."""
@@ -63,6 +65,8 @@ class DbosDriver:
         database: as DBOS has it: `sqlite:///path` or `postgresql+psycopg://...`. Never the file that is placet's store.
         executor: this worker's name: its own among all that live, and the same again after a restart.
         dead_after_seconds: an executor that was not heard of for so long has its runs taken over.
+        listens_seconds: a run that waits for a person for longer is let go of: DBOS has nothing of it to look after,
+            and whoever serves begins with it again once it is due.
         options: more of DBOS's configuration.
     """
 
@@ -73,18 +77,20 @@ class DbosDriver:
         database: str,
         executor: str,
         dead_after_seconds: float = DEAD_AFTER_SECONDS,
+        listens_seconds: float = LISTENS_SECONDS,
         look_seconds: float = LOOK_SECONDS,
         options: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not is_identity(executor) or executor == "local":
             raise MisuseError("executor= is a name that no other worker has, and that this one has again: not 'local'.")
-        if not is_seconds(dead_after_seconds) or not is_seconds(look_seconds):
-            raise MisuseError("dead_after_seconds= and look_seconds= are finite numbers above zero.")
+        if not all(map(is_seconds, (dead_after_seconds, listens_seconds, look_seconds))):
+            raise MisuseError("dead_after_seconds=, listens_seconds= and look_seconds= are finite numbers above zero.")
         self._workflows = workflows
         self._database = database
         self._executor = executor
         self._dead_after_seconds = dead_after_seconds
+        self._listens_seconds = listens_seconds
         self._look_seconds = look_seconds
         self._options = dict(options or {})
         self._clock = clock or system_clock()
@@ -123,6 +129,7 @@ class DbosDriver:
     async def _launched(self) -> None:
         DBOS(config=self._config())
         _home.loop, _home.advance = asyncio.get_running_loop(), self._advanced
+        _home.listens_seconds = self._listens_seconds
         await in_a_thread(DBOS.launch)
         await in_a_thread(partial(DBOS.register_queue, QUEUE, polling_interval_sec=self._look_seconds))
 
@@ -215,14 +222,10 @@ class DbosDriver:
             DBOS.enqueue_workflow(QUEUE, _carried, progress.tenant, progress.run_id)
 
     def _woken(self, progress: Progress) -> None:
-        name = engine_id(progress.tenant, progress.run_id)
-        status = DBOS.get_workflow_status(name)
-        if status is not None and status.status in _GIVEN_UP:
-            name = f"{name}/{progress.state_version}"
-            status = DBOS.get_workflow_status(name)
+        name, status = _carrier(engine_id(progress.tenant, progress.run_id))
         if status is None:
             self._begun(progress, name)
-        elif status.status in _SET_ASIDE:
+        elif status in _SET_ASIDE:
             DBOS.resume_workflow(name, queue_name=QUEUE)
         topic = _topic(progress)
         DBOS.send(name, _WAKE, topic=topic, idempotency_key=f"{name}/{topic}")
@@ -303,6 +306,16 @@ class DbosDriver:
         _log.info("runs of a dead executor were taken over", extra={"count": len(left)})
 
 
+def _carrier(name: str) -> tuple[str, str | None]:
+    """The name of what carries the run by now, or of what will: one that has let go of it has its name for good."""
+    for number in count():
+        carrier = name if number == 0 else f"{name}/{number}"
+        status = DBOS.get_workflow_status(carrier)
+        if status is None or status.status not in _GIVEN_UP:
+            return carrier, None if status is None else status.status
+    raise AssertionError  # names do not end
+
+
 def _topic(answer: Progress | Fault) -> str:
     """One for each rest, so for each question: what comes late, or again, is no wake-up of the next one."""
     return _FAULT if isinstance(answer, Fault) else str(answer.state_version)
@@ -317,6 +330,7 @@ class _Home:
     """
 
     loop: asyncio.AbstractEventLoop | None = None
+    listens_seconds: float = LISTENS_SECONDS
     advance: Callable[[str, str], Coroutine[Any, Any, Any]] | None = None
 
 
@@ -333,19 +347,31 @@ async def _step(tenant: str, run_id: str) -> Any:
 
 @DBOS.workflow(name=RUN, max_recovery_attempts=None)  # a run that waits for days may see more restarts than 100
 async def _carried(tenant: str, run_id: str) -> Any:
-    """The one workflow. It knows no states and no tools, whatever definition is deployed."""
-    in_vain = 0
+    """The one workflow. It knows no states and no tools, whatever definition is deployed.
+
+    DBOS asks its database for each workflow that receives, again and again. So one that has waited for a person for a
+    while lets go of its run, which costs a row from then on: it is begun with again when it is due.
+    """
+    in_vain, listened_at = 0, -1
     while True:
         data = await _step(tenant, run_id)
         answer = _said(data)
         match next_after(answer, in_vain=in_vain):
             case Over():
                 return data
-            case Rest(seconds=seconds):
+            case Rest(questions=(_, *_)) if _version(answer) == listened_at:
+                return data
+            case Rest(seconds=seconds, questions=questions):
                 in_vain = in_vain + 1 if is_in_vain(answer) else 0
                 if seconds > 0:
                     # Whatever is received, or nothing in time: the run is looked at, and the ledger asked.
-                    await DBOS.recv_async(_topic(answer), timeout_seconds=seconds)
+                    patience = min(seconds, _home.listens_seconds) if questions else seconds
+                    heard = await DBOS.recv_async(_topic(answer), timeout_seconds=patience)
+                    listened_at = _version(answer) if heard is None and patience < seconds else -1
+
+
+def _version(answer: Progress | Fault) -> int:
+    return -2 if isinstance(answer, Fault) else answer.state_version
 
 
 def _said(data: object) -> Progress | Fault:

@@ -11,7 +11,8 @@ again. Calls that were answered stay answered; a call that is asked again acts o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Final, TypedDict, cast
 
@@ -27,6 +28,7 @@ from placet.model.identifiers import CallId
 from placet.model.outcome import AwaitingApproval, Outcome
 from placet.model.principal import Principal
 from placet.model.proposal import Proposal
+from placet.rules.projections.aliases import names_of
 from placet.rules.turns import is_whole
 
 BOUNDARY: Final = "boundary"
@@ -53,11 +55,15 @@ class Boundary:
 
     Args:
         principal: who acts, of the invocation's config; from authentication, never from the state.
+
+    Raises:
+        MisuseError: two tools of the gate would go by one name where a provider takes no dots.
     """
 
     def __init__(self, gate: Gate, *, principal: Callable[[RunnableConfig], Principal]) -> None:
         self._gate = gate
         self._principal = principal
+        self._names = names_of(gate.contracts)
 
     def add_to(self, graph: StateGraph[Any, Any, Any, Any], *, after: str, then: str) -> None:
         """Between the node that asks the model and the one that goes on once every call is answered.
@@ -80,7 +86,7 @@ class Boundary:
         message, answered = _last_turn(state.get("messages", []))
         if message is None:
             return {_WAITING: []}
-        asked = [each for each in _calls(message) if not answered & {each.call_id, each.label}]
+        asked = [each for each in _calls(message, self._names) if not answered & {each.call_id, each.label}]
         outcomes = await self._gate.submit_all(
             [each.proposal for each in asked], principal=self._principal(config), run=_run(config)
         )
@@ -112,13 +118,57 @@ class _Call:
         )
 
 
-def _calls(message: AIMessage) -> list[_Call]:
-    """Also those that LangChain could not read: their text goes to the gate's decoder, which says what is wrong."""
+def _calls(message: AIMessage, names: Mapping[str, str]) -> list[_Call]:
+    """Also those that LangChain could not read: their text goes to the gate's decoder, which says what is wrong.
+
+    A tool is found by its own name, and by the one that providers are told.
+    """
     if not message.id:
         raise MisuseError("The model's message has no id: keep messages with LangGraph's add_messages.")
-    whole = [(call.get("id"), call.get("name"), call.get("args")) for call in message.tool_calls]
-    broken = [(call.get("id"), call.get("name"), call.get("args")) for call in message.invalid_tool_calls]
-    return [_Call(message, index, *call) for index, call in enumerate([*whole, *broken])]
+    texts = _texts(message)
+    calls: list[_Call] = []
+    for index, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
+        label, tool, arguments = call.get("id"), call.get("name"), call.get("args")
+        written = texts.get(label) if type(label) is str else None
+        calls.append(
+            _Call(
+                message,
+                index,
+                label,
+                names.get(tool, tool) if type(tool) is str else tool,
+                written if written is not None and _reads_as(written, arguments) else arguments,
+            )
+        )
+    return calls
+
+
+def _texts(message: AIMessage) -> dict[str, str]:
+    """The arguments as the model wrote them, by call, where LangChain has kept the provider's own form of the calls.
+
+    What it made of them shows no member that was written twice.
+    """
+    chat = message.additional_kwargs.get("tool_calls")
+    blocks = message.content if isinstance(message.content, list) else []
+    written = [(each.get("id"), each.get("function")) for each in _objects(chat)]
+    written += [(each.get("call_id"), each) for each in _objects(blocks) if each.get("type") == "function_call"]
+    found: dict[str, str] = {}
+    for label, function in written:
+        text = function.get("arguments") if isinstance(function, dict) else None
+        if type(label) is str and type(text) is str and text:
+            found[label] = text
+    return found
+
+
+def _objects(values: object) -> list[dict[Any, Any]]:
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _reads_as(text: str, arguments: object) -> bool:
+    """Whether the arguments are what a plain JSON reader makes of the text; else somebody has changed them since."""
+    try:
+        return bool(json.loads(text) == arguments)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _last_turn(messages: list[AnyMessage]) -> tuple[AIMessage | None, frozenset[str]]:

@@ -18,6 +18,7 @@ from placet.rules.promises import lint
 
 _OWN_CHECK = frozenset(("no_probe", "absence_unproven", "thread_write", "irreversible_unasked", "no_operation_key"))
 _MOST_NAMED = 5
+_ELSEWHERE = "For a tool of an upstream, placet tools lint says what to write in which manifest."
 
 
 def contracts(patient: Patient) -> Saying:
@@ -49,12 +50,15 @@ def _linted(code: str, *, none: str, found: str, next_step: str) -> Callable[[Pa
     def look(patient: Patient) -> Saying:
         if isinstance(patient.deployment.tools, PlacetError):
             return skipped("the tools cannot be loaded")
-        names = [
-            contract.name
+        those = [
+            contract
             for contract in _contracts(patient)
             if any(finding.code == code for finding in lint(contract, agent=patient.deployment.agent))
         ]
-        return warn(f"{found}: {_named(names)}", next_step) if names else ok(none)
+        if not those:
+            return ok(none)
+        steps = dict.fromkeys(next_step if each.origin is None else _ELSEWHERE for each in those)
+        return warn(f"{found}: {_named([each.name for each in those])}", " ".join(steps))
 
     return look
 

@@ -47,6 +47,7 @@ def tool(
     description: str | None = None,
     approval: ApprovalMode | str = ApprovalMode.BY_POLICY,
     timeout_seconds: float = 10.0,
+    silence_seconds: float | None = None,
     retry: RetryPolicy | None = None,
     remote: Remote | None = None,
     max_concurrent: int = DEFAULT_MAX_CONCURRENT,
@@ -75,6 +76,8 @@ def tool(
         effect: read, sensitive_read, idempotent_write, write or irreversible.
         risk: needed for writes and sensitive reads; low for plain reads if absent.
         permission: the scope a principal needs; required for everything but plain reads.
+        silence_seconds: ends an attempt that says nothing of its progress (`CallContext.progress`) for so long, as at
+            its deadline, `timeout_seconds`, which stays where it is. None: only the deadline does. Not for processes.
         max_concurrent: calls of one tenant that may run at once in this process; further ones wait their turn.
         breaker: when the tool is left alone after faults in a row; None: never.
         operation_key: names the business operation, e.g. `"refund:{order_id}"`.
@@ -99,6 +102,7 @@ def tool(
         description=description,
         approval=approval,
         timeout_seconds=timeout_seconds,
+        silence_seconds=silence_seconds,
         retry=retry,
         remote=remote,
         max_concurrent=max_concurrent,

@@ -91,6 +91,7 @@ class Given:
     retention_seconds: float | None = None
     origin: Origin | None = None
     bind: tuple[Bound, ...] = ()
+    silence_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +209,7 @@ class Options:
             retention_seconds=self.retention(given.retention_seconds),
             origin=None if given.origin is None else self.origin(given.origin),
             bind=given.bind,
+            silence_seconds=self.silence(given, shape),
         )
         if contract.remote.co_commits:
             self._refuse_unfit_co_commit(contract)
@@ -238,6 +240,13 @@ class Options:
         if not is_seconds(value):
             raise self.refuse(f"{what} is a finite number above zero")
         return float(value)
+
+    def silence(self, given: Given, shape: Shape) -> float | None:
+        if given.silence_seconds is None:
+            return None
+        if shape.isolation is Isolation.PROCESS:
+            raise self.refuse("nothing is heard of the progress of a process, so silence_seconds says nothing of it")
+        return self.positive(given.silence_seconds, "silence_seconds")
 
     def short(self, value: str, what: str) -> str:
         """Text that audit events carry as it is."""

@@ -14,6 +14,7 @@ from placet.model.json import JsonValue
 from placet.rules.canonical import canonical_bytes, sha256_hex
 
 _ADAPTERS: Final[WeakKeyDictionary[type[Any], TypeAdapter[Any]]] = WeakKeyDictionary()
+_DESCRIBED: Final[WeakKeyDictionary[type[Any], str]] = WeakKeyDictionary()
 
 
 MAX_INPUT_BYTES: Final = 262_144
@@ -60,8 +61,11 @@ def read(kind: type[Any], plain: JsonValue) -> Any:
 def described(kind: type[Any]) -> str:
     """The digest of what the kind takes; of its name alone where that cannot be described."""
     try:
-        schema: JsonValue = _adapter(kind).json_schema(by_alias=True)
-        return sha256_hex("placet/step-input/1", canonical_bytes(schema))
+        known = _DESCRIBED.get(kind)  # it takes a millisecond to make, and each step of each run asks for all states'
+        if known is None:
+            schema: JsonValue = _adapter(kind).json_schema(by_alias=True)
+            known = _DESCRIBED[kind] = sha256_hex("placet/step-input/1", canonical_bytes(schema))
+        return known
     except Exception:  # a user's type, whose schema may be none
         return ""
 

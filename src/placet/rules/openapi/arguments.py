@@ -17,16 +17,15 @@ from placet.model.openapi import Body, Parameter, Place, Style
 from placet.rules.openapi.parameters import TOKEN, argument_schema, object_names, style_of
 from placet.rules.openapi.references import MAX_CHAIN, Unfit, at, items_of, members_of, resolved, text_of, truth_of
 from placet.rules.openapi.schemas import Budget, Dialect, Direction, Schemas, described, only
+from placet.rules.upstream_headers import OF_THE_MESSAGE
 
 MAX_ARGUMENTS: Final = 200
 KEY_HEADER: Final = "idempotency-key"
 _BODY: Final = "body"
 _NOT_READ: Final = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that say nothing. Source: OpenAPI 3.0.4, section 4.7.12.2."""
-OF_THE_CONNECTION: Final = frozenset(
+OF_THE_CONNECTION: Final = OF_THE_MESSAGE | frozenset(
     {
-        "connection", "content-encoding", "content-length", "cookie", "date", "expect", "host", "keep-alive",
-        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "via",
         "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix",
         "x-forwarded-proto", "x-forwarded-server", "x-real-ip",
         "x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +14,7 @@ from placet.model.audit import EventKind
 from placet.model.effect import EffectState
 from placet.model.identifiers import ApprovalId, OwnerId, PolicyVersion
 from placet.model.ledger import Claimed, Moved, NotMoved, OpenRead, OutsideRun, Recorded
-from placet.model.run import RunChange, RunLimits, RunNote, RunStatus
+from placet.model.run import CallsUnderWay, RunChange, RunLimits, RunNote, RunStatus
 from placet.testing.conformance.run_samples import (
     NOBODY,
     RUN,
@@ -36,6 +37,7 @@ from placet.testing.conformance.samples import (
     an_event,
     claimed,
     decided,
+    everything,
     pending,
 )
 
@@ -199,6 +201,68 @@ class DeclaredRunConformance:
         assert await answers_of(subject, claim_of(3), claim_of(4)) == ["claimed", "run_tool_exhausted"]
         assert (await subject.store.run("acme", RUN)).max_steps == 9  # type: ignore[union-attr]
 
+    async def test_what_a_dispatch_takes_is_not_changed_while_one_is_under_way(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        mine = RunLimits(max_cost=90, costs={"pay": 1, "send": 10})
+        await begun(subject, mine)
+        paid = await subject.store.claim(claim_of(1))
+        sent = await subject.store.claim(claim_of(2, tool="send"))
+        assert isinstance(paid, Claimed)
+        assert isinstance(sent, Claimed)
+        await subject.store.settle(a_settlement(sent.effect))
+        await changed(subject, RunStatus.PAUSED)
+        before = await everything(subject)
+
+        for limits in (replace(mine, costs={"pay": 50}), replace(mine, per_tool={"pay": 9}), RunLimits()):
+            change = RunChange(
+                tenant="acme",
+                run_id=RUN,
+                status=RunStatus.OPEN,
+                follows=frozenset({RunStatus.PAUSED}),
+                note=NOBODY,
+                limits=limits,
+            )
+            assert await subject.store.change_run(change, events=(an_event(),)) == CallsUnderWay(count=1)
+        assert await everything(subject) == before
+        await changed(subject, RunStatus.OPEN, limits=replace(mine, max_cost=60))
+        await subject.store.settle(a_settlement(paid.effect, EffectState.FAILED, reason="not_sent"))
+
+        assert await subject.store.run_tallies("acme", RUN) == {"cost": 10}
+        await changed(subject, RunStatus.PAUSED)
+        await changed(subject, RunStatus.OPEN, limits=replace(mine, costs={"pay": 50}))
+
+    async def test_what_was_given_back_is_given_back_once(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        await begun(subject, RunLimits(max_cost=9, costs={"pay": 3}))
+        kept = await subject.store.claim(claim_of(1))
+        lost = await subject.store.claim(claim_of(2))
+        assert isinstance(kept, Claimed)
+        assert isinstance(lost, Claimed)
+
+        for _ in range(2):  # the answer was lost, so it is settled once more
+            await subject.store.settle(a_settlement(lost.effect, EffectState.FAILED, reason="not_sent"))
+
+        assert await subject.store.run_tallies("acme", RUN) == {"cost": 3}
+
+    async def test_a_run_has_the_tools_that_its_workflow_and_whoever_began_it_allow(
+        self, make_store: MakeStore
+    ) -> None:
+        subject = await make_store()
+        both = RunLimits(allowed_tools=frozenset({"pay", "send"}), workflow_tools=frozenset({"pay", "look"}))
+        await begun(subject, both, rests=True)
+        assert await answers_of(subject, claim_of(1), claim_of(2, tool="send"), claim_of(3, tool="look")) == [
+            "claimed", "tool_not_in_run", "tool_not_in_run"
+        ]  # fmt: skip
+
+        await subject.store.rest_run(
+            a_rest(await taken(subject), version="2", workflow_tools=frozenset({"send"})), events=()
+        )
+
+        assert await answers_of(subject, claim_of(4), claim_of(5, tool="send")) == ["tool_not_in_run", "claimed"]
+        run = await subject.store.run("acme", RUN)
+        assert run is not None
+        assert run.limits == replace(both, workflow_tools=frozenset({"send"}))
+
     async def test_a_cancelled_run_is_over_for_good(self, make_store: MakeStore) -> None:
         subject = await make_store()
         await begun(subject, rests=True)
@@ -276,6 +340,7 @@ class DrivenRunConformance:
         assert await subject.store.keep_run(a_take(), first.fence)
         subject.clock.advance(20)
         assert (await subject.store.take_run(a_take("driver-2"))).driver == "driver-1"  # type: ignore[union-attr]
+        assert await subject.store.due_runs(limit=9) == ()  # as long as its driver shows signs of life
         subject.clock.advance(10)
         assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
         second = await taken(subject, "driver-2")

@@ -99,7 +99,7 @@ async def begun(
 async def changed(subject: Subject, status: RunStatus, *, limits: RunLimits | None = None) -> tuple[Run, bool]:
     change = RunChange(tenant="acme", run_id=RUN, status=status, follows=FOLLOWS[status], note=NOBODY, limits=limits)
     answer = await subject.store.change_run(change, events=(an_event(EventKind.RUN_CANCELLED),))
-    assert answer is not None
+    assert isinstance(answer, tuple)
     return answer
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placet.model.approval import ApprovalState
 from placet.model.effect import Effect, EffectState
 from placet.model.identifiers import ApprovalId, RunId
 from placet.model.ledger import Recorded
@@ -184,3 +185,13 @@ class RunConformance:
         assert len(await store.effects_of_run("acme", run, limit=1)) == 1
         assert len(await store.approvals_of_run("acme", run, limit=2)) == 2
         assert await store.approvals_of_run("other", run, limit=9) == ()
+        tool = (await store.approvals_of_run("acme", run, limit=1))[0].question.tool
+        of_tool = [each.question.approval_id for each in await store.approvals_of_tool("acme", run, tool, limit=2)]
+        assert of_tool == ["apr-2", "apr-1"]
+        assert await store.approvals_of_tool("acme", run, "another", limit=9) == ()
+        seen = await store.approval("acme", ApprovalId("apr-1"))
+        assert seen is not None
+        await store.retire(seen, ApprovalState.WITHDRAWN, events=(an_event(),))
+        still = [each.question.approval_id for each in await store.open_approvals_of_run("acme", run, limit=9)]
+        assert still == ["apr-2", "apr-0"]
+        assert len(await store.open_approvals_of_run("acme", run, limit=1)) == 1

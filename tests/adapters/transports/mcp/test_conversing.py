@@ -30,14 +30,12 @@ class Client:
 
     abilities: frozenset[Ability] = frozenset(Ability)
     can_be_asked: bool = False
-    wants_progress: bool = True
     log_level: str | None = "warning"
     given: Resumption | None = None
     says_no: bool = False
     asked: list[str] = field(default_factory=list)
     left: list[Needed] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    progress: list[tuple[float, float | None, str | None]] = field(default_factory=list)
     logs: list[JsonObject] = field(default_factory=list)
 
     def resumption(self) -> Resumption | None:
@@ -54,9 +52,6 @@ class Client:
 
     def refuse(self, refusal: Refusal) -> None:
         self.refusals.append(refusal)
-
-    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        self.progress.append((progress, total, message))
 
     async def logged(self, params: JsonObject) -> None:
         self.logs.append(params)
@@ -138,8 +133,8 @@ async def test_what_a_person_would_not_see_all_of_is_not_asked(question: JsonObj
 async def test_where_nobody_calls_nobody_is_asked_or_told() -> None:
     one = talk(EVERYTHING)
     assert current_caller() is None
-    assert (one.capabilities, one.params, one.meta, one.wants_progress) == ({}, {}, {}, False)
-    await one.progressed({"progress": 1})
+    assert (one.capabilities, one.params, one.meta, one.hears_progress) == ({}, {}, {}, False)
+    one.progressed({"progress": 1})
     await one.logged({"level": "error"})
     with pytest.raises(Unanswered):
         await one.required(ASKS)
@@ -166,23 +161,26 @@ def test_what_a_client_brings_back_goes_out_with_the_request() -> None:
         assert talk(EVERYTHING).params == {"inputResponses": {"who": {}}}
 
 
-async def test_progress_and_logs_reach_the_client_as_it_wants_them() -> None:
+async def test_logs_reach_the_client_as_it_wants_them() -> None:
     client = Client()
     with calling(client):
         one = talk(frozenset({Relayed.LOGGING}))
         assert one.meta == {"io.modelcontextprotocol/logLevel": "warning"}
-        await one.progressed({"progress": 1, "total": 2, "message": "half"})
-        await one.progressed({"progress": True})
-        await one.progressed({"progress": "1"})
-        await one.progressed({"progress": 10**400})
-        await one.progressed({"progress": float("inf")})
         await one.logged({"level": "info", "data": "quiet"})
         await one.logged({"level": "error", "data": "loud"})
         silent = talk(frozenset())
         assert silent.meta == {}
         await silent.logged({"level": "error", "data": "unheard"})
-    assert client.progress == [(1.0, 2.0, "half")]
     assert client.logs == [{"level": "error", "data": "loud"}]
+
+
+def test_progress_reaches_the_attempt_whoever_calls() -> None:
+    heard: list[tuple[Any, ...]] = []
+    one = talk(frozenset(), hears=lambda *words: heard.append(words))
+    assert one.hears_progress
+    one.progressed({"progress": 1, "total": 2, "message": "half"})
+    one.progressed({})
+    assert heard == [(1, 2, "half"), (None, None, None)]
 
 
 def test_a_missing_capability_is_told_and_nothing_else_of_the_error() -> None:

@@ -16,7 +16,17 @@ from placet.model.effect import BrokenEffect, Effect, EffectState
 from placet.model.identifiers import CallId, PolicyVersion, RunId
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunChange, RunCheckpoint, RunNote, RunRest, RunStanding, RunTake
+from placet.model.run import (
+    CallsUnderWay,
+    LeftOpen,
+    Run,
+    RunChange,
+    RunCheckpoint,
+    RunNote,
+    RunRest,
+    RunStanding,
+    RunTake,
+)
 from placet.ports.clock import Clock
 from placet.rules.listing import mark_of_approval, mark_of_effect, mark_of_run, page
 
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
 Answered = TypeVar("Answered")
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
 
 
 class MemoryRuns(ABC):
@@ -74,6 +85,16 @@ class MemoryRuns(ABC):
         run = self._tables.run(tenant, run_id)
         return () if run is None else page(self._asked_in(run), mark_of_approval, None, limit)
 
+    async def open_approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
+        run = self._tables.run(tenant, run_id)
+        found = [] if run is None else [each for each in self._asked_in(run) if each.state in _OPEN]
+        return page(found, mark_of_approval, None, limit)
+
+    async def approvals_of_tool(self, tenant: str, run_id: RunId, tool: str, *, limit: int) -> tuple[Approval, ...]:
+        run = self._tables.run(tenant, run_id)
+        found = [] if run is None else [each for each in self._asked_in(run) if each.question.tool == tool]
+        return page(found, mark_of_approval, None, limit)
+
     async def steps_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[CallId, ...]:
         found = {CallId(step[2]) for step in self._tables.steps if step[:2] == (tenant, run_id)}
         return tuple(sorted(found)[:limit])
@@ -89,7 +110,9 @@ class MemoryRuns(ABC):
     ) -> tuple[Run, bool]:
         return self._transact(lambda tables: verbs.begin_run(tables, run, start, events, self._clock.now()))
 
-    async def change_run(self, change: RunChange, *, events: tuple[AuditEvent, ...]) -> tuple[Run, bool] | None:
+    async def change_run(
+        self, change: RunChange, *, events: tuple[AuditEvent, ...]
+    ) -> tuple[Run, bool] | CallsUnderWay | None:
         return self._transact(lambda tables: verbs.change_run(tables, change, events, self._clock.now()))
 
     async def run_checkpoint(self, tenant: str, run_id: RunId) -> RunCheckpoint | None:

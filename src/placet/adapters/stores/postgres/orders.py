@@ -30,7 +30,7 @@ class How(Enum):
     """How an order is decided."""
 
     TOGETHER = "together"  # with whatever else waits, on what is remembered, and compared by the database
-    LOCKED = "locked"  # in a transaction of its own, on rows read under their locks
+    LOCKED = "locked"  # on rows read under their locks, by itself, or with others that are about other rows
     ALONE = "alone"  # the same, after every transaction that is on its way, and before any other
 
 
@@ -39,6 +39,7 @@ class Order:
     """A verb, or a look-up, and where its answer goes; nowhere without a future.
 
     Attributes:
+        about: all the rows that one under locks reads and writes are of this, and no others are; None for any rows.
         put_at: since when it waits, by the clock of the store's loop.
     """
 
@@ -46,6 +47,7 @@ class Order:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any] | None
     how: How = How.TOGETHER
+    about: tuple[str, str] | None = None
     is_decided: bool = False
     answer: Any = None
     fault: BaseException | None = None
@@ -108,11 +110,27 @@ class Intake:
     def take(self, most: int) -> list[Order]:
         """What is decided together next: a number of orders, or one that is decided by itself."""
         if self._orders and self._orders[0].how is not How.TOGETHER:
-            return [self._orders.popleft()]
+            return self._take_locked(most)
         batch: list[Order] = []
         while self._orders and len(batch) < most and self._orders[0].how is How.TOGETHER:
             batch.append(self._orders.popleft())
         return batch
+
+    def _take_locked(self, most: int) -> list[Order]:
+        """The next one, and whatever else waits that is about other rows alone; in one order on every host, so that two
+        transactions do not wait for each other."""
+        first = self._orders.popleft()
+        if first.how is not How.LOCKED or first.about is None:
+            return [first]
+        batch, left = {first.about: first}, deque[Order]()
+        while self._orders and self._orders[0].how is not How.ALONE and len(batch) < most:
+            order = self._orders.popleft()
+            if order.how is How.LOCKED and order.about is not None and order.about not in batch:
+                batch[order.about] = order
+            else:
+                left.append(order)
+        self._orders.extendleft(reversed(left))
+        return [batch[about] for about in sorted(batch)]
 
 
 class StoreThread:
@@ -174,7 +192,13 @@ class StoreThread:
             self.loop.close()
 
 
-async def handed_over(intake: Intake, thread: StoreThread, work: Callable[..., Any], how: How = How.TOGETHER) -> Any:
+async def handed_over(
+    intake: Intake,
+    thread: StoreThread,
+    work: Callable[..., Any],
+    how: How = How.TOGETHER,
+    about: tuple[str, str] | None = None,
+) -> Any:
     """Hand an order over, and wait for its answer.
 
     Raises:
@@ -185,7 +209,7 @@ async def handed_over(intake: Intake, thread: StoreThread, work: Callable[..., A
     thread.check_process()
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = Unbreakable(loop=loop)
-    intake.put(Order(work=work, loop=loop, future=future, how=how))
+    intake.put(Order(work=work, loop=loop, future=future, how=how, about=about))
     await whatever_happens(future)
     return future.result()
 

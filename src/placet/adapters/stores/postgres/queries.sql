@@ -755,6 +755,15 @@ SELECT * FROM effects WHERE tenant = $1 AND run_id = $2 ORDER BY updated_at DESC
 SELECT a.* FROM runs r JOIN approvals a ON a.tenant = r.tenant AND a.subject = r.subject AND a.run_id = r.run_id
 WHERE r.tenant = $1 AND r.run_id = $2 ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT $3;
 
+-- name: open_approvals_of_run
+SELECT a.* FROM runs r JOIN approvals a ON a.tenant = r.tenant AND a.subject = r.subject AND a.run_id = r.run_id
+WHERE r.tenant = $1 AND r.run_id = $2 AND a.state IN ('pending', 'approved')
+ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT $3;
+
+-- name: approvals_of_tool
+SELECT a.* FROM runs r JOIN approvals a ON a.tenant = r.tenant AND a.subject = r.subject AND a.run_id = r.run_id
+WHERE r.tenant = $1 AND r.run_id = $2 AND a.tool = $3 ORDER BY a.asked_at DESC, a.approval_id DESC LIMIT $4;
+
 -- name: steps_of_run
 SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = $1 AND run_id = $2 ORDER BY call_id LIMIT $3;
 

@@ -15,7 +15,17 @@ from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunChange, RunCheckpoint, RunNote, RunRest, RunStanding, RunTake
+from placet.model.run import (
+    CallsUnderWay,
+    LeftOpen,
+    Run,
+    RunChange,
+    RunCheckpoint,
+    RunNote,
+    RunRest,
+    RunStanding,
+    RunTake,
+)
 
 if TYPE_CHECKING:
     from placet.adapters.stores.postgres.overlay import PredictedTables
@@ -48,6 +58,12 @@ class PostgresRuns(ABC):
     async def approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
         return tuple(map(rows.approval_from, await self._read("approvals_of_run", tenant, run_id, limit)))
 
+    async def open_approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
+        return tuple(map(rows.approval_from, await self._read("open_approvals_of_run", tenant, run_id, limit)))
+
+    async def approvals_of_tool(self, tenant: str, run_id: RunId, tool: str, *, limit: int) -> tuple[Approval, ...]:
+        return tuple(map(rows.approval_from, await self._read("approvals_of_tool", tenant, run_id, tool, limit)))
+
     async def steps_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[CallId, ...]:
         return tuple(CallId(row[0]) for row in await self._read("steps_of_run", tenant, run_id, limit))
 
@@ -66,9 +82,11 @@ class PostgresRuns(ABC):
         )
         return answer
 
-    async def change_run(self, change: RunChange, *, events: tuple[AuditEvent, ...]) -> tuple[Run, bool] | None:
+    async def change_run(
+        self, change: RunChange, *, events: tuple[AuditEvent, ...]
+    ) -> tuple[Run, bool] | CallsUnderWay | None:
         """Alone, as a stop: every host's claims before it are through."""
-        answer: tuple[Run, bool] | None = await self._write(
+        answer: tuple[Run, bool] | CallsUnderWay | None = await self._write(
             lambda tables: verbs.change_run(tables, change, events, tables.now), How.ALONE
         )
         return answer
@@ -79,16 +97,21 @@ class PostgresRuns(ABC):
 
     async def take_run(self, take: RunTake) -> RunCheckpoint | None:
         rests: RunCheckpoint | None = await self._write(
-            lambda tables: verbs.take_run(tables, take, tables.now), How.LOCKED
+            lambda tables: verbs.take_run(tables, take, tables.now), How.LOCKED, (take.tenant, take.run_id)
         )
         return rests
 
     async def keep_run(self, take: RunTake, fence: int) -> bool:
-        return bool(await self._write(lambda tables: verbs.keep_run(tables, take, fence, tables.now), How.LOCKED))
+        about = (take.tenant, take.run_id)
+        kept = await self._write(lambda tables: verbs.keep_run(tables, take, fence, tables.now), How.LOCKED, about)
+        return bool(kept)
 
     async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
+        """Alone where it changes the tools of the run, as `change_run`. Not where it ends it: a claim beside that is
+        one of before, and whoever claimed it did not wait for the step."""
+        how = How.LOCKED if rest.workflow_tools is None else How.ALONE
         rests: RunCheckpoint | None = await self._write(
-            lambda tables: verbs.rest_run(tables, rest, events, tables.now), How.LOCKED
+            lambda tables: verbs.rest_run(tables, rest, events, tables.now), how, (rest.tenant, rest.run_id)
         )
         return rests
 
@@ -106,7 +129,9 @@ class PostgresRuns(ABC):
         return int(await self._write(lambda tables: tables.wake_runs(policy_version), How.LOCKED))
 
     @abstractmethod
-    async def _write(self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER) -> Any: ...
+    async def _write(
+        self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER, about: tuple[str, str] | None = None
+    ) -> Any: ...
 
     @abstractmethod
     async def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]: ...

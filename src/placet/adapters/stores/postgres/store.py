@@ -152,8 +152,13 @@ class PostgresStore(
             return
         raise fault
 
-    async def _write(self, verb: Callable[[PredictedTables], Any], how: How = How.TOGETHER) -> Any:
-        return await handed_over(self._orders, self._thread, verb, how)
+    async def _write(
+        self,
+        verb: Callable[[PredictedTables], Any],
+        how: How = How.TOGETHER,
+        about: tuple[str, str] | None = None,
+    ) -> Any:
+        return await handed_over(self._orders, self._thread, verb, how, about)
 
     async def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         intake = self._lookups if name in QUICK else self._lists

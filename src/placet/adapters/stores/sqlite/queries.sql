@@ -723,6 +723,18 @@ SELECT approvals.* FROM runs CROSS JOIN approvals INDEXED BY approvals_by_questi
     ON approvals.tenant = runs.tenant AND approvals.subject = runs.subject AND approvals.run_id = runs.run_id
 WHERE runs.tenant = ? AND runs.run_id = ? ORDER BY approvals.asked_at DESC, approvals.approval_id DESC LIMIT ?;
 
+-- name: open_approvals_of_run
+SELECT approvals.* FROM runs CROSS JOIN approvals INDEXED BY approvals_by_question
+    ON approvals.tenant = runs.tenant AND approvals.subject = runs.subject AND approvals.run_id = runs.run_id
+WHERE runs.tenant = ? AND runs.run_id = ? AND approvals.state IN ('pending', 'approved')
+ORDER BY approvals.asked_at DESC, approvals.approval_id DESC LIMIT ?;
+
+-- name: approvals_of_tool
+SELECT approvals.* FROM runs CROSS JOIN approvals INDEXED BY approvals_by_question
+    ON approvals.tenant = runs.tenant AND approvals.subject = runs.subject AND approvals.run_id = runs.run_id
+WHERE runs.tenant = ? AND runs.run_id = ? AND approvals.tool = ?
+ORDER BY approvals.asked_at DESC, approvals.approval_id DESC LIMIT ?;
+
 -- name: steps_of_run
 SELECT DISTINCT call_id FROM step_fingerprints WHERE tenant = ? AND run_id = ? ORDER BY call_id LIMIT ?;
 

@@ -18,7 +18,17 @@ from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
-from placet.model.run import LeftOpen, Run, RunChange, RunCheckpoint, RunNote, RunRest, RunStanding, RunTake
+from placet.model.run import (
+    CallsUnderWay,
+    LeftOpen,
+    Run,
+    RunChange,
+    RunCheckpoint,
+    RunNote,
+    RunRest,
+    RunStanding,
+    RunTake,
+)
 from placet.ports.clock import Clock
 
 
@@ -57,6 +67,12 @@ class SqliteRuns(ABC):
     async def approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
         return tuple(map(rows.approval_from, self._read("approvals_of_run", tenant, run_id, limit)))
 
+    async def open_approvals_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[Approval, ...]:
+        return tuple(map(rows.approval_from, self._read("open_approvals_of_run", tenant, run_id, limit)))
+
+    async def approvals_of_tool(self, tenant: str, run_id: RunId, tool: str, *, limit: int) -> tuple[Approval, ...]:
+        return tuple(map(rows.approval_from, self._read("approvals_of_tool", tenant, run_id, tool, limit)))
+
     async def steps_of_run(self, tenant: str, run_id: RunId, *, limit: int) -> tuple[CallId, ...]:
         return tuple(CallId(row[0]) for row in self._read("steps_of_run", tenant, run_id, limit))
 
@@ -73,7 +89,9 @@ class SqliteRuns(ABC):
             lambda tables: verbs.begin_run(tables, run, start, events, self._clock.now())
         )
 
-    async def change_run(self, change: RunChange, *, events: tuple[AuditEvent, ...]) -> tuple[Run, bool] | None:
+    async def change_run(
+        self, change: RunChange, *, events: tuple[AuditEvent, ...]
+    ) -> tuple[Run, bool] | CallsUnderWay | None:
         return await self._writer.transact(lambda tables: verbs.change_run(tables, change, events, self._clock.now()))
 
     async def run_checkpoint(self, tenant: str, run_id: RunId) -> RunCheckpoint | None:

@@ -9,7 +9,9 @@ from placet.adapters.stores.verbs.tables import Tables
 from placet.model.approval import ApprovalState
 from placet.model.audit import AuditEvent
 from placet.model.identifiers import ApprovalId
-from placet.model.run import Run, RunChange, RunCheckpoint, RunRest, RunStatus, RunTake
+from placet.model.ledger import run_scope
+from placet.model.run import CallsUnderWay, Run, RunChange, RunCheckpoint, RunRest, RunStatus, RunTake
+from placet.rules.runs import is_taken_alike
 
 
 def begin_run(
@@ -29,13 +31,17 @@ def begin_run(
 
 def change_run(
     tables: Tables, change: RunChange, events: tuple[AuditEvent, ...], now: datetime
-) -> tuple[Run, bool] | None:
+) -> tuple[Run, bool] | CallsUnderWay | None:
     """The run as it is afterwards, and whether that is news; None if there is none."""
     run = tables.run(change.tenant, change.run_id)
     if run is None:
         return None
     if run.status not in change.follows:
         return run, False
+    if change.limits is not None and not is_taken_alike(run.limits, change.limits):
+        running = tables.count_dispatched(run_scope(run.tenant, run.run_id))
+        if running:  # each gives back what it took, by the limits of then
+            return CallsUnderWay(count=running)
     limits = run.limits if change.limits is None else change.limits
     most = limits.max_steps if limits is not None and limits.max_steps is not None else run.max_steps
     changed = replace(run, status=change.status, limits=limits, max_steps=most, terms=run.terms + 1)
@@ -110,10 +116,19 @@ def rest_run(tables: Tables, rest: RunRest, events: tuple[AuditEvent, ...], now:
         due_at=due_at,
     )
     tables.change_checkpoint(rests, was=was)
-    if rest.ends is not None:
-        tables.change_run(replace(run, status=rest.ends, terms=run.terms + 1), was=run)
+    gone_on = _gone_on(run, rest)
+    if gone_on != run:
+        tables.change_run(replace(gone_on, terms=run.terms + 1), was=run)
     tables.append(events)
     return rests
+
+
+def _gone_on(run: Run, rest: RunRest) -> Run:
+    """Over, or with the tools of another version of its workflow."""
+    limits = run.limits
+    if rest.workflow_tools is not None and limits is not None:
+        limits = replace(limits, workflow_tools=rest.workflow_tools)
+    return replace(run, status=rest.ends or run.status, limits=limits)
 
 
 def _is_answered(tables: Tables, rest: RunRest, approval_id: ApprovalId) -> bool:

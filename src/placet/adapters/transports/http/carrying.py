@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,7 +23,7 @@ from placet.rules.openapi.requests import key_text, request_of
 from placet.rules.upstream_probes import probe_answer, probe_arguments
 
 PROBE_SECONDS: Final = 30.0
-"""For a look whose caller has no limit of its own; the gate has one."""
+"""For a whole look, its answer included; the gate's own limit may end it earlier."""
 _MOST_SPACED: Final = 4
 """A body may have as many times the bytes of its canonical form: somebody may have indented it."""
 
@@ -63,7 +64,10 @@ class Carried:
                 return CannotTell()
             try:
                 request = other._request(asked, None)
-                answer = await other._sent(request, effect.tenant, _nothing, PROBE_SECONDS)
+                async with asyncio.timeout(PROBE_SECONDS):
+                    answer = await other._sent(request, effect.tenant, _nothing, PROBE_SECONDS)
+            except TimeoutError:
+                return CannotTell()
             except RemoteStatus as status:
                 return Absent() if status.status in terms.absent_statuses else CannotTell()
             if isinstance(answer, BrokenResult):

@@ -21,6 +21,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from placet.adapters.reaching import AddressRefused, ReachingTransport
+from placet.adapters.transports.reports import TooLate
+from placet.adapters.transports.traces import named_trace
 from placet.errors import NotSent
 from placet.model.destinations import SecretRef
 from placet.model.issuers import Network
@@ -104,6 +106,8 @@ class HttpService:
             kept_back = known
         except AddressRefused:
             reason = "address_refused"
+        except TimeoutError:
+            reason = "too_slow"
         except Exception:  # whatever it was: what matters is whether anything had left
             reason = "unreachable"
         if kept_back is not None:
@@ -115,10 +119,11 @@ class HttpService:
 
     def _not_sent(self, reason: str) -> NotSent:
         _log.warning("an upstream took nothing up", extra={"server": self._name, "reason": reason})
-        return NotSent("The service cannot be reached now; nothing was sent.", code="upstream_unavailable")
+        kind = TooLate if reason == "too_slow" else NotSent
+        return kind("The service cannot be reached now; nothing was sent.", code="upstream_unavailable")
 
     def _wanted(self, request: HttpRequest, tenant: str, begun: _Begun) -> httpx.Request:
-        headers, target = dict(request.headers), request.target
+        headers, target = {**named_trace(), **dict(request.headers)}, request.target  # an argument of that name is one
         headers |= {"accept-encoding": "identity", "connection": "close", "user-agent": "placet"}
         credential = self._credentials.get(tenant, self._credentials.get(None))
         if credential is not None:

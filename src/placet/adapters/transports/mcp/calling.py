@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from placet.adapters.transports.mcp import conversing, messages
 from placet.adapters.transports.mcp.conversing import Talk
@@ -26,6 +25,7 @@ from placet.adapters.transports.mcp.faults import (
     AnswerTooLarge,
     ConnectionLost,
     FaultAnswered,
+    Flooded,
     NotAccepted,
     Refused,
     RequestFault,
@@ -36,6 +36,8 @@ from placet.adapters.transports.mcp.faults import (
 from placet.adapters.transports.mcp.links import Link
 from placet.adapters.transports.mcp.pool import Holder, Pool
 from placet.adapters.transports.mcp.session import Flight
+from placet.adapters.transports.reports import TooLate
+from placet.adapters.transports.traces import named_trace
 from placet.errors import NotSent, RemoteStatus, ToolRejected, UpstreamFailed
 from placet.model.attempt import BrokenResult
 from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext
@@ -57,6 +59,7 @@ LATE_SECONDS: Final = 10.0
 _MOST_SENDS: Final = 2
 _MOST_FORGOTTEN: Final = 256
 _WORDS: Final = {
+    Flooded: "flooding",
     ConnectionLost: "connection_lost",
     AnswerGarbled: "answer_garbled",
     AnswerTooLarge: "answer_too_large",
@@ -126,14 +129,19 @@ class Carrier:
             ToolRejected: the server, or the tool, says that it has not done it.
             RemoteStatus, UpstreamFailed: it cannot be told whether it was done.
         """
-        talk = conversing.talk(self._relayed, is_approved=context.is_approved)
+        talk = conversing.talk(
+            self._relayed,
+            is_approved=context.is_approved,
+            hears=context.progress,
+            notes=self._noted,
+        )
         holder = Holder(tenant=context.tenant, subject=context.principal.identity)
         pin = self._pins[tool]
         asked: JsonObject = {**arguments}
         params: JsonObject = {"name": tool, "arguments": asked, **talk.params}
         proves = _is_proof(effect, errors)
         while True:
-            params["_meta"] = {**talk.meta, **_trace(), KEY_META: context.operation_key}
+            params["_meta"] = {**talk.meta, **named_trace(), KEY_META: context.operation_key}
             result = await self._result(pin, params, holder, talk, context, effect=effect, errors=errors)
             if not is_unfinished(result):
                 return self._meaning(pin, result, effect=effect, errors=errors)
@@ -167,6 +175,10 @@ class Carrier:
         value = result_of(result, schema=pin.definition.output_schema)
         return CannotTell() if isinstance(value, BrokenResult) else probe_answer(terms, value, context)
 
+    def _noted(self, kind: str, answer: str) -> None:
+        with suppress(NotSent):  # the gate has been closed meanwhile
+            self._pool().note_question(kind, answer)
+
     # ------------------------------------------------------------ sending
 
     async def _result(
@@ -187,8 +199,10 @@ class Carrier:
             link: Link | None = None
             try:
                 async with AsyncExitStack() as held:
-                    link, flight = await self._sent(held, pin, params, holder, talk, context)
-                    result = await self._answered(link, flight, is_write=effect.is_write)
+                    link, flight, most_seconds = await self._begun(held, pin, params, holder, talk, context)
+                    result = await self._answered(
+                        link, flight, leaves_within_seconds=most_seconds, is_write=effect.is_write
+                    )
             except _Meanwhile:
                 sends -= 1
                 continue
@@ -209,10 +223,11 @@ class Carrier:
                 continue
             self._raise(fault, talk, is_proof=_is_proof(effect, errors))
 
-    async def _sent(
+    async def _begun(
         self, held: AsyncExitStack, pin: Pin, params: JsonObject, holder: Holder, talk: Talk, context: CallContext
-    ) -> tuple[Link, Flight]:
-        """Send it within the part of the attempt's time that is for sending; connecting is part of it.
+    ) -> tuple[Link, Flight, float]:
+        """Begin to send it within the part of the attempt's time that is for sending; connecting is part of it. What is
+        left of that part goes back with it.
 
         Args:
             held: holds the session on.
@@ -221,29 +236,18 @@ class Carrier:
             NotSent, NotAccepted: nothing left.
         """
         patience = context.remaining_seconds()
-        patience -= max(_LEAST_REST_SECONDS, patience * _REST)
+        kept_back = max(_LEAST_REST_SECONDS, patience * _REST)
+        patience -= kept_back
         if patience <= 0.0:
             raise NotAccepted("too_slow")
-        flight: Flight | None = None
-        link: Link | None = None
         try:
             async with asyncio.timeout(patience):
                 link = await held.enter_async_context(self._pool().link(holder, talk))
                 await link.ready()
                 flight = await self._begin(link, pin, params, talk, guard=context.guard)
-                await asyncio.wait((flight.left, flight.answer), return_when=asyncio.FIRST_COMPLETED)
-                return link, flight
+                return link, flight, context.remaining_seconds() - kept_back
         except TimeoutError:
             pass
-        except asyncio.CancelledError:
-            if flight is not None and link is not None:
-                link.session.give_up(flight, reason="cancelled")
-                link.session.forget(flight)
-            raise
-        if flight is not None and link is not None:
-            if flight.has_left:
-                return link, flight
-            link.session.forget(flight)
         raise NotAccepted("too_slow")
 
     async def _begin(
@@ -262,8 +266,15 @@ class Carrier:
         headers = link.argument_headers(pin.definition, params)
         return await link.session.begin("tools/call", params, talk=talk, before=before, headers=headers)
 
-    async def _answered(self, link: Link, flight: Flight, *, is_write: bool) -> JsonObject:
-        """Wait for the answer. Whoever stops waiting has the server told so; what a write still answers is evidence."""
+    async def _answered(
+        self, link: Link, flight: Flight, *, leaves_within_seconds: float, is_write: bool
+    ) -> JsonObject:
+        """Wait for the answer. Whoever stops waiting has the server told so; what a write still answers is evidence.
+
+        Raises:
+            NotAccepted: nothing of it has left in time, and nothing of it will.
+        """
+        stays = asyncio.get_running_loop().call_later(max(0.0, leaves_within_seconds), _kept_here, link, flight)
         try:
             await asyncio.wait((flight.answer,))
         except asyncio.CancelledError:
@@ -277,6 +288,10 @@ class Carrier:
                     link.session.forget(flight)
             if not has_come:
                 raise
+        finally:
+            stays.cancel()
+        if flight.answer.cancelled():
+            raise NotAccepted("too_slow")
         result, _ = flight.answer.result()
         return result
 
@@ -322,7 +337,8 @@ class Carrier:
                 raise ToolRejected("The server, or the tool, refuses these arguments.")
             case NotAccepted(reason=reason):
                 _log.warning("an upstream took nothing up", extra={"server": self._server, "reason": reason})
-                raise NotSent("The server behind this tool cannot be reached now.", code="upstream_unavailable")
+                kind = TooLate if reason == "too_slow" else NotSent
+                raise kind("The server behind this tool cannot be reached now.", code="upstream_unavailable")
             case StatusAnswered(status=status, retry_after=retry_after):
                 raise RemoteStatus(status, retry_after=retry_after)
             case _:
@@ -340,14 +356,10 @@ def _is_proof(effect: EffectClass, errors: ToolErrors) -> bool:
     return not effect.is_write or errors is ToolErrors.REFUSED
 
 
+def _kept_here(link: Link, flight: Flight) -> None:
+    """What has not left by now does not."""
+    if not flight.has_left:
+        link.session.forget(flight)
+
+
 def _nothing() -> None: ...
-
-
-def _trace() -> JsonObject:
-    """The trace that this attempt is part of, if the program takes part in one."""
-    propagate: Any = sys.modules.get("opentelemetry.propagate")
-    if propagate is None:
-        return {}
-    carrier: dict[str, str] = {}
-    propagate.inject(carrier)
-    return {"traceparent": carrier["traceparent"]} if "traceparent" in carrier else {}

@@ -11,10 +11,11 @@ asked nothing, and neither can the client of a call that runs on an approval.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from typing import Any
 
 from placet.errors import ToolRejected
-from placet.model.json import JsonObject, JsonValue
+from placet.model.json import JsonObject
 from placet.model.relaying import NO_ABILITIES, Ability, Needed, Refusal
 from placet.model.upstreams import Relayed
 from placet.ports.relay import Caller, RelayRefused, current_caller
@@ -25,6 +26,11 @@ MAX_ROUNDS = 10
 
 _LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 ASKS = "The server behind this tool wants to know something first. Nothing has been done yet."
+
+
+Hears = Callable[[Any, Any, Any], None]
+Notes = Callable[[str, str], None]
+"""Takes note of a question that nobody was asked: its kind, and why."""
 
 
 class Unanswered(Exception):
@@ -38,10 +44,20 @@ class Talk:
         abilities: what the upstream may be told that this client can be asked.
     """
 
-    def __init__(self, relayed: frozenset[Relayed], caller: Caller | None, *, is_approved: bool) -> None:
+    def __init__(
+        self,
+        relayed: frozenset[Relayed],
+        caller: Caller | None,
+        *,
+        is_approved: bool,
+        hears: Hears | None = None,
+        notes: Notes | None = None,
+    ) -> None:
         self._caller = caller
         self._relayed = relayed
         self._rounds = 0
+        self._hears = hears
+        self._notes = notes
         self.abilities: frozenset[Ability] = (
             NO_ABILITIES if caller is None or is_approved else relaying.shared_abilities(relayed, caller.abilities)
         )
@@ -52,8 +68,9 @@ class Talk:
         return relaying.capabilities_of(self.abilities)
 
     @property
-    def wants_progress(self) -> bool:
-        return self._caller is not None and self._caller.wants_progress
+    def hears_progress(self) -> bool:
+        """Whether the upstream is told where to say how far it is; of a call it always is."""
+        return self._hears is not None
 
     @property
     def log_level(self) -> str | None:
@@ -77,13 +94,10 @@ class Talk:
 
     # ------------------------------------------------------------ heard from the upstream
 
-    async def progressed(self, params: JsonObject) -> None:
-        """A `notifications/progress` of this request."""
-        progress = _number(params.get("progress"))
-        if self._caller is not None and progress is not None:
-            message = params.get("message")
-            words = message if isinstance(message, str) else None
-            await self._caller.progressed(progress, _number(params.get("total")), words)
+    def progressed(self, params: JsonObject) -> None:
+        """A `notifications/progress` of this request; what of it can be told is not decided here."""
+        if self._hears is not None:
+            self._hears(params.get("progress"), params.get("total"), params.get("message"))
 
     async def logged(self, params: JsonObject) -> None:
         """A `notifications/message` of this request."""
@@ -99,6 +113,7 @@ class Talk:
         """
         refusal = relaying.refusal_of(method, params, abilities=self.abilities)
         if refusal is not None or self._caller is None:
+            self._note(method, params)
             raise RelayRefused(refusal or relaying.NOT_ASKED)
         return await self._caller.ask(method, params)
 
@@ -113,6 +128,8 @@ class Talk:
         self._rounds += 1
         needed = relaying.needed_of(result, abilities=self.abilities)
         if self._caller is None or needed is None:
+            for method, params in relaying.questions_in(result):
+                self._note(method, params)
             raise Unanswered
         if not self._caller.can_be_asked:
             self._caller.leave(needed)
@@ -122,6 +139,12 @@ class Talk:
         if self._rounds == 1:
             raise ToolRejected(ASKS)
         raise Unanswered
+
+    def _note(self, method: str, params: JsonObject) -> None:
+        if self._notes is not None:
+            is_secret = relaying.refusal_of(method, params, abilities=self.abilities) is relaying.SECRET_ASKED
+            kind = relaying.question_kind(method, params)
+            self._notes(kind, relaying.SECRET if is_secret else relaying.REFUSED)
 
     def refused(self, error: JsonObject) -> None:
         """An error in place of a result.
@@ -138,13 +161,17 @@ class Talk:
         raise ToolRejected("The server behind this tool needs what this client does not declare. Nothing was done.")
 
 
-def talk(relayed: frozenset[Relayed], *, is_approved: bool = False) -> Talk:
+def talk(
+    relayed: frozenset[Relayed], *, is_approved: bool = False, hears: Hears | None = None, notes: Notes | None = None
+) -> Talk:
     """The talk of the attempt, or request, that begins now.
 
     Args:
+        hears: `CallContext.progress` of the attempt.
+        notes: takes note of what nobody was asked.
         is_approved: it runs on a person's word. What was approved is what runs, so nobody adds answers to it.
     """
-    return Talk(relayed, current_caller(), is_approved=is_approved)
+    return Talk(relayed, current_caller(), is_approved=is_approved, hears=hears, notes=notes)
 
 
 async def _answers_of(caller: Caller, needed: Needed) -> JsonObject | None:
@@ -162,14 +189,3 @@ def _brought(responses: JsonObject | None, state: str | None) -> JsonObject:
     if state is not None:
         params["requestState"] = state
     return params
-
-
-def _number(value: JsonValue) -> float | None:
-    """None also for what is beyond every number that a client can be told."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

@@ -56,6 +56,10 @@ class ConnectionLost(Doubtful):
     """The connection ended, or the process did, before an answer was there."""
 
 
+class Flooded(ConnectionLost):
+    """The session was ended because its server went on to say too much that nobody asked for."""
+
+
 class AnswerGarbled(Doubtful):
     """An answer came that cannot be read: no JSON, a member twice, neither result nor error."""
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from placet.adapters.transports.mcp.channels import Channel, Era
 from placet.adapters.transports.mcp.conversing import Talk
 from placet.adapters.transports.mcp.faults import NotAccepted, Refused, RequestFault, SessionGone, StatusAnswered
+from placet.adapters.transports.mcp.messages import RequestId
 from placet.adapters.transports.mcp.negotiating import greet, negotiate
 from placet.adapters.transports.mcp.session import Session
 from placet.adapters.transports.mcp.verifying import Listing, ListingBroken, listing
@@ -30,11 +31,18 @@ _log = logging.getLogger("placet.upstreams")
 
 _ACKNOWLEDGE_SECONDS: Final = 1.0
 """How long a server may take to say that it will tell of changes, before it is asked what it has now."""
-_CALM_ROUNDS: Final = 3
+_CALM_SECONDS: Final = 5.0
+"""So far ahead of its pace a server may be looked at."""
 _PAUSE_SECONDS: Final = 1.0
 """Between two looks of a server that keeps saying that it has changed, or whose list cannot be believed."""
+_LIST_BYTES_PER_SECOND: Final = 1_048_576.0
+"""Of a list that is larger, the pause is longer: to read it takes everybody's time."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 _LATE_FOLDS: Final = 2.0
+
+
+def _nothing(*_: object) -> None: ...
+
 
 MakeChannel = Callable[[Session], Channel]
 
@@ -53,6 +61,8 @@ class Terms:
         pins: what was accepted, by the server's own names.
         drifted: is told of each tool that is described otherwise, at each look.
         unbelievable: is told why a list verifies nothing.
+        flooded: is told of each session that was ended because its server said too much unasked.
+        discovered: is told at each look of the tools that are described and not accepted, by the server's own names.
     """
 
     server: str
@@ -62,6 +72,8 @@ class Terms:
     clock: Clock
     drifted: Callable[[Drift], None]
     unbelievable: Callable[[str], None]
+    flooded: Callable[[], None] = _nothing
+    discovered: Callable[[frozenset[str]], None] = _nothing
 
 
 async def opened(
@@ -114,7 +126,8 @@ class Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._headers_of: dict[str, dict[tuple[str, ...], str]] = {}
         self._changes = 0
-        self._verified_at = self._not_before = 0.0
+        self._verified_at = self._not_before = self._paced_to = 0.0
+        self._listed_bytes = 0
         self._is_open = False
         self._acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.used_at = terms.clock.monotonic()
@@ -227,22 +240,26 @@ class Link:
             await asyncio.wait((self._verifying,))
 
     async def _verify(self) -> None:
-        rounds = 0
         try:
             while not self.session.is_lost:
-                changes, rounds = self._changes, rounds + 1
+                await self._pace()
+                changes = self._changes
                 await self._look()
                 if changes == self._changes:
                     return
-                if rounds > _CALM_ROUNDS:
-                    await self._terms.clock.sleep(_PAUSE_SECONDS)
         finally:
             self._verifying = None
+
+    async def _pace(self) -> None:
+        """A few looks at once are nothing; who says all the time that it has changed is looked at in measured steps."""
+        ahead = self._paced_to - self._terms.clock.monotonic() - _CALM_SECONDS
+        if ahead > 0.0:
+            await self._terms.clock.sleep(ahead)
 
     async def _look(self) -> None:
         """Whatever goes wrong in it is a list that cannot be believed; what it was is not for any log."""
         terms, reason = self._terms, "no_list"
-        self._comparison = None
+        self._comparison, self._listed_bytes = None, 0
         try:
             async with asyncio.timeout(terms.bounds.connect_seconds):
                 found = await listing(terms.server, self._ask, terms.bounds)
@@ -254,6 +271,8 @@ class Link:
         except Exception:  # of ours; a task that ends by it would be begun anew by every call
             reason = "unreadable"
         now = terms.clock.monotonic()
+        pause = max(_PAUSE_SECONDS, self._listed_bytes / _LIST_BYTES_PER_SECOND)
+        self._paced_to = max(self._paced_to, now) + pause
         if self._comparison is None:
             self._not_before = now + _PAUSE_SECONDS
             if not self.session.is_lost:
@@ -262,6 +281,8 @@ class Link:
         self._verified_at = now
         for drift in self._comparison.changed:
             terms.drifted(drift)
+        if self._comparison.added:
+            terms.discovered(self._comparison.added)
 
     def _compared(self, found: Listing) -> Comparison:
         """Compared first: what cannot be called may be another description too."""
@@ -270,7 +291,9 @@ class Link:
         return replace(comparison, same=comparison.same - left_alone)
 
     async def _ask(self, method: str, params: JsonObject) -> tuple[JsonObject, int]:
-        return await self.session.request(method, params, talk=self._talk)
+        result, size = await self.session.request(method, params, talk=self._talk)
+        self._listed_bytes += size
+        return result, size
 
     def _can_be_called(self, definition: Definition) -> bool:
         """A tool whose arguments have to be in headers, and cannot be, is to be left alone. Source: MCP 2026-07-28."""
@@ -292,7 +315,10 @@ class Link:
         while not self.session.is_lost:
             try:
                 await self.session.request(
-                    "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, talk=self._talk
+                    "subscriptions/listen",
+                    {"notifications": {"toolsListChanged": True}},
+                    talk=self._talk,
+                    begun=self._subscribed,
                 )
             except (Refused, StatusAnswered):
                 self._acknowledge()
@@ -303,6 +329,9 @@ class Link:
             await self._terms.clock.sleep(pause)
             pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
             self._changed()
+
+    def _subscribed(self, subscription: RequestId) -> None:
+        self.session.subscription = subscription
 
     def _acknowledge(self) -> None:
         if not self._acknowledged.done():

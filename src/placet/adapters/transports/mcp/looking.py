@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from placet.adapters.transports.mcp import conversing
+from placet.adapters.transports.mcp.attention import Attention
 from placet.adapters.transports.mcp.faults import NotAccepted, RequestFault
 from placet.adapters.transports.mcp.links import Link, Terms, opened
 from placet.adapters.transports.mcp.ways import way_to
@@ -45,7 +46,7 @@ async def look(
     )
     links: list[Link] = []
     reason, talk = "unreachable", conversing.talk(frozenset())
-    way_there = way_to(way, tenant, bounds=bounds, clock=clock)
+    way_there = way_to(way, tenant, bounds=bounds, clock=clock, attention=Attention(clock.monotonic))
     try:
         async with asyncio.timeout(bounds.connect_seconds):
             link = await opened(terms, way_there, talk=talk, ended=_nothing, discard=links.append)

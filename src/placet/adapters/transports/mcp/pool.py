@@ -10,6 +10,7 @@ upstreams, point 3.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +22,9 @@ from placet.adapters.transports.mcp.faults import NotAccepted, RequestFault
 from placet.adapters.transports.mcp.links import Link, MakeChannel, Terms, opened
 from placet.model.upstreams import Statefulness
 from placet.ports.meter import UpstreamMeter
+from placet.rules.relaying import SECRET
+
+_log = logging.getLogger("placet.upstreams")
 
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -79,6 +83,16 @@ class Pool:
         self._used: Counter[str] = Counter()
         """How many sessions are used by calls, by tenant."""
         self._is_closed = False
+
+    def note_question(self, kind: str, answer: str) -> None:
+        """The server asked something, and so it was answered; words of `rules.relaying`."""
+        self._meter.questioned(server=self._terms.server, kind=kind, answer=answer)
+        if answer == SECRET:
+            server = self._terms.server
+            _log.warning("an upstream asked for a secret in a form; nobody was asked", extra={"server": server})
+
+    def note_request(self, method: str, outcome: str) -> None:
+        self._meter.requested(server=self._terms.server, method=method, outcome=outcome)
 
     @asynccontextmanager
     async def link(self, holder: Holder, talk: Talk) -> AsyncIterator[Link]:
@@ -204,13 +218,16 @@ class Pool:
             self._sweeping = asyncio.create_task(self._sweep())
 
     def _failed(self, key: Hashable) -> None:
+        self._left_alone(key)
+        self._meter.connecting_failed(server=self._terms.server)
+
+    def _left_alone(self, key: Hashable) -> None:
         failing = self._failing.setdefault(key, _Failing(times=0, until=0.0))
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(failing.times, _MOST_DOUBLINGS))
         failing.times += 1
         failing.until = self._terms.clock.monotonic() + pause
         while len(self._failing) > _MOST_REMEMBERED:
             self._failing.popitem(last=False)
-        self._meter.connecting_failed(server=self._terms.server)
 
     def _refuse_too_soon(self, key: Hashable) -> None:
         failing = self._failing.get(key)
@@ -246,10 +263,14 @@ class Pool:
         return next((link for link in self._links.values() if fits(link)), None)
 
     def _ended(self, link: Link) -> None:
+        if link.session.has_flooded and not link.is_ending:
+            self._terms.flooded()
         for key, each in tuple(self._links.items()):
             if each is link:
                 del self._links[key]
                 self._meter.sessions(server=self._terms.server, change=-1)
+                if link.session.has_flooded:
+                    self._left_alone(key)
         self._end(link)
 
     def _end(self, link: Link) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from placet.adapters.transports.mcp import conversing
@@ -17,7 +17,8 @@ from placet.adapters.transports.mcp.conversing import Talk
 from placet.adapters.transports.mcp.faults import FaultAnswered, NotAccepted, Refused, RequestFault, SessionGone
 from placet.adapters.transports.mcp.messages import Noticed
 from placet.adapters.transports.mcp.pool import Holder, Pool
-from placet.adapters.transports.mcp.session import Session
+from placet.adapters.transports.mcp.session import SUBSCRIPTION, Session
+from placet.adapters.transports.traces import named_trace
 from placet.errors import ToolError
 from placet.model.json import JsonObject
 from placet.model.principal import Principal
@@ -33,7 +34,6 @@ MAX_NOTICES: Final = 256
 
 _NO_ANSWER: Final = Refusal(code=-32603, message="The server behind this did not answer.")
 _NO_RESULT: Final = Refusal(code=-32603, message="The server behind this wants to know something first.")
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
@@ -62,8 +62,25 @@ class McpSide:
     def is_for(self, principal: Principal) -> bool:
         return self._declared.tenants is None or principal.tenant in self._declared.tenants
 
+    def count_question(self, kind: str, answer: str) -> None:
+        with suppress(ToolError):  # the gate has been closed meanwhile
+            self._pool().note_question(kind, answer)
+
     async def request(self, principal: Principal, method: str, params: JsonObject) -> JsonObject:
-        talk = conversing.talk(self.relayed)
+        outcome = "failed"
+        try:
+            result = await self._requested(principal, method, params)
+            outcome = "ok"
+            return result
+        except RelayRefused as refused:
+            outcome = "failed" if refused.refusal in (_NO_ANSWER, _NO_RESULT) else "refused"
+            raise
+        finally:
+            with suppress(ToolError):
+                self._pool().note_request(method, outcome)
+
+    async def _requested(self, principal: Principal, method: str, params: JsonObject) -> JsonObject:
+        talk = conversing.talk(self.relayed, notes=self.count_question)
         refusal = _NO_ANSWER
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -104,7 +121,8 @@ class McpSide:
             RequestFault, ToolError: there is no answer, or an error is.
         """
         holder = _holder(principal)
-        sent = {**params, "_meta": talk.meta} if talk.meta else params
+        meta = {**talk.meta, **named_trace()}
+        sent = {**params, "_meta": meta} if meta else params
         try:
             async with self._pool().link(holder, talk) as link:
                 return (await link.session.request(method, sent, talk=talk))[0]
@@ -150,7 +168,7 @@ async def _stream(
 
     def listener(noticed: Noticed) -> None:
         meta = noticed.params.get("_meta")
-        if not isinstance(meta, dict) or meta.get(_SUBSCRIPTION) != flight.id:
+        if not isinstance(meta, dict) or meta.get(SUBSCRIPTION) != flight.id:
             return
         if noticed.method != _ACKNOWLEDGED:
             _put(waiting, noticed)

@@ -26,6 +26,7 @@ from placet.adapters.transports.mcp.faults import (
     AnswerTooLarge,
     ConnectionLost,
     FaultAnswered,
+    Flooded,
     NotAccepted,
     Refused,
     SessionGone,
@@ -56,6 +57,7 @@ _MOST_NOTICES: Final = 256
 _MOST_UNANSWERED: Final = 256
 _NAMES_NO_CALL: Final = frozenset((Relayed.ELICITATION, Relayed.SAMPLING, Relayed.ROOTS, Relayed.LOGGING))
 """What a server says or asks without saying of which call."""
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _NOT_CANCELLED: Final = frozenset(("initialize", "server/discover"))
 _OWN: Final = frozenset(("initialize", "server/discover", "subscriptions/listen", "tools/list"))
 """Requests that are nobody's call."""
@@ -114,7 +116,8 @@ class Session:
         self.era = Era.HANDSHAKE
         self.envelope: JsonObject = {}
         self.capabilities: JsonObject = {}
-        self.is_lost = False
+        self.is_lost = self.has_flooded = False
+        self.subscription: RequestId | None = None
         self.end = asyncio.Event()
 
     def over(self, channel: Channel) -> None:
@@ -180,13 +183,20 @@ class Session:
             raise
         return flight
 
-    async def request(self, method: str, params: JsonObject, *, talk: Talk) -> tuple[JsonObject, int]:
+    async def request(
+        self, method: str, params: JsonObject, *, talk: Talk, begun: Callable[[RequestId], None] | None = None
+    ) -> tuple[JsonObject, int]:
         """Send a request and wait; whoever is cancelled meanwhile has it given up.
+
+        Args:
+            begun: is told its id, before anything of its answer is heard.
 
         Raises:
             RequestFault: it brought no result.
         """
         flight = await self.begin(method, params, talk=talk)
+        if begun is not None:
+            begun(flight.id)
         try:
             await asyncio.wait((flight.answer,))
         finally:
@@ -265,6 +275,18 @@ class Session:
         if (flight := self._flights.get(request_id)) is not None:
             flight.fails(fault)
 
+    def awaits(self, request_id: RequestId) -> bool:
+        """Whether somebody waits for the answer to a request."""
+        flight = self._flights.get(request_id)
+        return flight is not None and flight.has_left and not flight.answer.done()
+
+    def flooded(self) -> None:
+        """It says too much without being asked; nothing more of it is heard."""
+        self.has_flooded = True
+        for flight in tuple(self._flights.values()):
+            flight.fails(Flooded() if flight.has_left else NotAccepted("flooding"))
+        self.retired()
+
     def lost(self) -> None:
         """Nothing more will come."""
         self._fail_all()
@@ -325,6 +347,8 @@ class Session:
 
     def _noticed(self, noticed: Noticed, related: RequestId | None) -> None:
         match noticed.method:
+            case "notifications/subscriptions/acknowledged" if not self._is_our_own(noticed, related):
+                pass  # of a client that listens
             case "notifications/tools/list_changed" | "notifications/subscriptions/acknowledged":
                 self._changed_by()
             case "notifications/progress" | "notifications/message":
@@ -334,13 +358,22 @@ class Session:
         for listener in tuple(self._listeners):
             listener(noticed)
 
+    def _is_our_own(self, acknowledged: Noticed, related: RequestId | None) -> bool:
+        """Whether it is the one subscription for changes of tools; where a server does not say which, it may be."""
+        meta = acknowledged.params.get("_meta")
+        said = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+        found = related if said is None else said
+        return found is None or found == self.subscription
+
     def _pass_on(self, noticed: Noticed, related: RequestId | None) -> None:
         if noticed.method == "notifications/progress":
             token = noticed.params.get("progressToken")
             flight = self._flights.get(token) if messages.is_id(token) else None  # type: ignore[arg-type]
-        else:
-            flight = self._whose(related)
-        if flight is None or not (flight.talk.wants_progress or flight.talk.log_level is not None):
+            if flight is not None:
+                flight.talk.progressed(noticed.params)
+            return
+        flight = self._whose(related)
+        if flight is None or flight.talk.log_level is None:
             return
         flight.notices.append(noticed)
         if flight.passing_on is None:
@@ -350,11 +383,7 @@ class Session:
         """In the order they came; one task for a request, so that a flood waits instead of spreading."""
         try:
             while flight.notices:
-                noticed = flight.notices.popleft()
-                if noticed.method == "notifications/progress":
-                    await flight.talk.progressed(noticed.params)
-                else:
-                    await flight.talk.logged(noticed.params)
+                await flight.talk.logged(flight.notices.popleft().params)
         finally:
             flight.passing_on = None
 
@@ -379,7 +408,7 @@ class Session:
         said = params.get("_meta")
         if isinstance(said, dict):
             meta.update(said)
-        if flight.talk.wants_progress and flight.method == "tools/call":
+        if flight.talk.hears_progress and flight.method == "tools/call":
             meta["progressToken"] = flight.id
         return {**params, "_meta": meta} if meta else params
 

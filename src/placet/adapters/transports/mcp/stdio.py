@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -19,8 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from placet.adapters.transports.mcp import stdio_warden
+from placet.adapters.transports.mcp.attention import Share
 from placet.adapters.transports.mcp.faults import SessionGone
-from placet.adapters.transports.mcp.messages import Message, Noise, Oversized, read_message
+from placet.adapters.transports.mcp.hearing import HEAD_BYTES, TAIL_BYTES, Awaits, answered_id, hear
+from placet.adapters.transports.mcp.messages import Message, Noise, Oversized
 
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What a server gets of our own environment. None of it lets anybody in."""
@@ -30,7 +31,6 @@ _LAST_SECONDS: Final = 5.0
 _MOST_AT_ONCE_BYTES: Final = 65_536
 _MOST_UNSAID_BYTES: Final = 1_048_576
 _NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
-_BEGINS_AN_ANSWER: Final = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*([0-9]{1,15})\s*,\s*"result"')
 
 Heard = Callable[[Message], None]
 
@@ -39,7 +39,10 @@ class StdioChannel:
     """The gate's end of one server process.
 
     Args:
-        heard: is told of every message, at once, and does not raise.
+        share: what it may take of the event loop.
+        awaits: whether somebody waits for an answer.
+        heard: is told of every message, and does not raise.
+        flooded: is told that it says too much without being asked, right before it is lost.
         lost: is told once that nothing more will come.
     """
 
@@ -51,7 +54,10 @@ class StdioChannel:
         environment: Mapping[str, str],
         folder: Path,
         most_bytes: int,
+        share: Share,
+        awaits: Awaits,
         heard: Heard,
+        flooded: Callable[[], None],
         lost: Callable[[], None],
     ) -> None:
         """Start it.
@@ -61,10 +67,13 @@ class StdioChannel:
                 no such program shows in the first thing it is asked.
         """
         self._loop = asyncio.get_running_loop()
-        self._heard_by, self._lost_by = heard, lost
+        self._share, self._awaits = share, awaits
+        self._heard_by, self._flooded_by, self._lost_by = heard, flooded, lost
         self._most_bytes = most_bytes
+        self._unheard, self._heard_to = b"", 0
+        self._next_turn: asyncio.Handle | None = None
         self._line = bytearray()
-        self._is_skipping = False
+        self._head, self._is_skipping = b"", False
         self._to_say = bytearray()
         self._emptied: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
@@ -183,41 +192,78 @@ class StdioChannel:
 
     def _hear(self) -> None:
         try:
-            piece = os.read(self._out, _MOST_AT_ONCE_BYTES)
+            self._unheard = os.read(self._out, _MOST_AT_ONCE_BYTES)
         except BlockingIOError:
             return
         except OSError:
-            piece = b""
-        if not piece:
+            self._unheard = b""
+        if not self._unheard:
             self._lose()
             return
-        *ended, rest = piece.split(b"\n")
-        for part in ended:
-            self._take(part)
-            self._end_line()
+        self._heard_to = 0
+        if self._has_to_wait():
+            self._loop.remove_reader(self._out)
+
+    def _go_on_hearing(self) -> None:
+        """The next turn with what was read. Until all of it was heard, no more is read, and the server has to wait."""
+        self._next_turn = None
+        if not self.is_lost and not self._has_to_wait():
+            self._loop.add_reader(self._out, self._hear)
+
+    def _has_to_wait(self) -> bool:
+        """Hear what was read; whether the rest of it has to wait for its next turn, which then comes by itself."""
+        while self._heard_to < len(self._unheard):
+            self._hear_a_line()
             if self.is_lost:
-                return
-        self._take(rest)
+                return True
+            if self._share.is_flooding:
+                self._flooded_by()
+                self._lose()
+                return True
+            if (pause := self._share.pause_seconds()) > 0.0:
+                self._next_turn = self._loop.call_later(pause, self._go_on_hearing)
+                return True
+            if self._share.has_had_its_turn():
+                self._next_turn = self._loop.call_soon(self._go_on_hearing)
+                return True
+        return False
+
+    def _hear_a_line(self) -> None:
+        """The rest of a line, or the part of it that was read."""
+        end = self._unheard.find(b"\n", self._heard_to)
+        if end < 0:
+            self._take(self._unheard[self._heard_to :])
+            self._heard_to = len(self._unheard)
+            return
+        self._take(self._unheard[self._heard_to : end])
+        self._heard_to = end + 1
+        self._end_line()
 
     def _take(self, part: bytes) -> None:
         """Keep a part of a line; of one that is too long, nothing but what says whose answer it is."""
-        if self._is_skipping:
-            return
         self._line += part
-        if len(self._line) > self._most_bytes:
+        if self._is_skipping:
+            self._share.passed_over(len(part))
+        elif len(self._line) > self._most_bytes:
             self._is_skipping = True
-            begins = _BEGINS_AN_ANSWER.match(self._line[:256])
-            self._line.clear()
-            if begins is not None:
-                self._heard_by(Oversized(id=int(begins.group(1))))
+            self._share.passed_over(len(self._line))
+            self._head = bytes(self._line[:HEAD_BYTES])
+            self._say_too_large(self._head, b"")  # it may never end
+        if self._is_skipping:
+            del self._line[:-TAIL_BYTES]
+
+    def _say_too_large(self, head: bytes, tail: bytes) -> None:
+        if (found := answered_id(head, tail)) is not None:
+            self._heard_by(Oversized(id=found))
 
     def _end_line(self) -> None:
-        line, is_skipping = bytes(self._line), self._is_skipping
+        line, head, is_skipping = bytes(self._line), self._head, self._is_skipping
         self._line.clear()
-        self._is_skipping = False
-        if is_skipping or not line.strip():
+        self._head, self._is_skipping = b"", False
+        if is_skipping:
+            self._say_too_large(head, line)
             return
-        message = read_message(line)
+        message = hear(line, self._share, self._awaits)
         if not isinstance(message, Noise):
             self._heard_by(message)
 
@@ -226,6 +272,8 @@ class StdioChannel:
         if self.is_lost:
             return
         self.is_lost = True
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         self._loop.remove_reader(self._out)
         self._loop.remove_writer(self._into)
         with suppress(OSError):

@@ -15,23 +15,27 @@ import httpx
 
 from placet.adapters.reaching import AddressRefused
 from placet.adapters.referenced_secrets import SecretMissing
+from placet.adapters.transports.mcp.attention import Share, marks, weight
 from placet.adapters.transports.mcp.events import Event, EventReader
 from placet.adapters.transports.mcp.faults import (
     AnswerGarbled,
     AnswerTooLarge,
     ConnectionLost,
+    Flooded,
     NotAccepted,
     RequestFault,
     SessionForgotten,
     SessionGone,
     StatusAnswered,
 )
+from placet.adapters.transports.mcp.hearing import MOST_MARKS, Awaits, hear
 from placet.adapters.transports.mcp.messages import (
     Answer,
     Fault,
     Garbled,
     Message,
     Noise,
+    Oversized,
     RequestId,
     read_message,
 )
@@ -47,10 +51,14 @@ _MOST_TOLD_AT_ONCE: Final = 64
 _MOST_RESUMED: Final = 5
 _STREAM_FOLDS: Final = 4
 """So many times the largest message may come in all, notifications included, until the answer is there."""
+_SHORTEST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 10.0
 """How long a server may take to take note of what it is told."""
+_SLICE_BYTES: Final = 1_024
+_FEW_LINES: Final = 64
+"""A piece of a stream with more lines is looked at in slices of so many bytes, each of which may be many events."""
 _FOREIGN: Final = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError, UnicodeError, ValueError)
 
 Heard = Callable[[Message, RequestId | None], None]
@@ -66,6 +74,7 @@ class StreamableChannel:
         shown: headers and query members that let us in, read anew for each request.
         heard: is told of every message, and of the request on whose stream it came; it does not raise.
         failed: is told of a request that will bring no answer.
+        flooded: is told once that the server says too much without being asked, right before the session is retired.
         retired: is told once that the server knows the session no more; what is under way may still be answered.
     """
 
@@ -78,8 +87,11 @@ class StreamableChannel:
         connect_seconds: float,
         most_bytes: int,
         clock: Clock,
+        share: Share,
+        awaits: Awaits,
         heard: Heard,
         failed: Callable[[RequestId, BaseException], None],
+        flooded: Callable[[], None],
         retired: Callable[[], None],
     ) -> None:
         self._url = httpx.URL(url)
@@ -88,7 +100,9 @@ class StreamableChannel:
         self._connect_seconds = connect_seconds
         self._most_bytes = most_bytes
         self._clock = clock
-        self._heard_by, self._failed_by, self._retired_by = heard, failed, retired
+        self._share, self._awaits = share, awaits
+        self._heard_by, self._failed_by = heard, failed
+        self._flooded_by, self._retired_by = flooded, retired
         self._posts: dict[RequestId, asyncio.Task[None]] = {}
         self._told: set[asyncio.Task[None]] = set()
         self._session_id: str | None = None
@@ -213,7 +227,12 @@ class StreamableChannel:
                 body += piece
                 if len(body) > self._most_bytes:
                     raise AnswerTooLarge
+        if marks(body) > MOST_MARKS:
+            self._share.passed_over(len(body))
+            raise AnswerTooLarge
         message = read_message(bytes(body))
+        self._share.answered(weight(body))
+        await self._rest()
         match message:
             case Fault(id=None, code=code, error=error):  # it could not read our id, or does not say it
                 message = Fault(id=request_id, code=code, error=error)
@@ -238,7 +257,7 @@ class StreamableChannel:
                         left -= len(piece)
                         if left < 0:
                             raise AnswerTooLarge
-                        for event in reader.read(piece):
+                        async for event in self._events(reader, piece):
                             last_id = event.id or last_id
                             pause = pause if event.retry_seconds is None else event.retry_seconds
                             if self._take_event(request_id, event):
@@ -259,11 +278,11 @@ class StreamableChannel:
         """Whether it was the answer."""
         if event.kind != "message" or not event.data:
             return False
-        message = read_message(event.data)
+        message = hear(event.data, self._share, lambda found: found == request_id and self._awaits(found))
         if isinstance(message, Noise):
             return False
         self._heard_by(message, request_id)
-        return isinstance(message, Answer | Fault | Garbled) and message.id == request_id
+        return isinstance(message, Answer | Fault | Garbled | Oversized) and message.id == request_id
 
     # ------------------------------------------------------------ what belongs to no request
 
@@ -298,13 +317,43 @@ class StreamableChannel:
         reader, pause = EventReader(self._most_bytes), 1.0
         async with aclosing(_pieces(answer)) as pieces:
             async for piece in pieces:
-                for event in reader.read(piece):
+                async for event in self._events(reader, piece):
                     pause = pause if event.retry_seconds is None else event.retry_seconds
                     if event.kind == "message" and event.data:
-                        self._heard_by(read_message(event.data), None)
-        return pause
+                        self._heard_by(hear(event.data, self._share, self._awaits), None)
+        return max(_SHORTEST_PAUSE_SECONDS, pause)
 
     # ------------------------------------------------------------ within
+
+    async def _events(self, reader: EventReader, piece: bytes) -> AsyncGenerator[Event, None]:
+        """The events that end in a piece, a few in each turn.
+
+        Raises:
+            AnswerTooLarge: one is larger than what is read.
+            Flooded: the session is over.
+        """
+        lines = piece.count(b"\n") + piece.count(b"\r")
+        self._share.passed_over(len(piece), lines=lines)
+        size = _SLICE_BYTES if lines > _FEW_LINES else len(piece)
+        for begin in range(0, len(piece), size):
+            await self._rest()
+            for event in reader.read(piece[begin : begin + size]):
+                yield event
+
+    async def _rest(self) -> None:
+        """Wait where the server has said so much that others have their turn; meanwhile nothing more of it is read.
+
+        Raises:
+            Flooded: the session is over.
+        """
+        if self._share.is_flooding:
+            self._flooded_by()
+            self._lose()
+            raise Flooded
+        pause = self._share.pause_seconds()
+        while pause > 0.0 or self._share.has_had_its_turn():
+            await self._clock.sleep(pause)
+            pause = self._share.pause_seconds()
 
     def _request(
         self, method: str, body: bytes, headers: Mapping[str, str], before: Callable[[], None]

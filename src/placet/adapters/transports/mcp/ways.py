@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placet.adapters.referenced_secrets import SecretMissing, secret_of
+from placet.adapters.transports.mcp.attention import Attention, Share
 from placet.adapters.transports.mcp.channels import Channel, OverHttp, OverStdio
 from placet.adapters.transports.mcp.faults import NotAccepted
 from placet.adapters.transports.mcp.session import Session
@@ -25,17 +26,28 @@ _KEEP_SECONDS = 15.0
 
 
 def way_to(
-    way: StdioWay | StreamableWay, tenant: str | None, *, bounds: UpstreamBounds, clock: Clock
+    way: StdioWay | StreamableWay,
+    tenant: str | None,
+    *,
+    bounds: UpstreamBounds,
+    clock: Clock,
+    attention: Attention,
 ) -> Callable[[Session], Channel]:
-    """What makes the channel of a tenant's session; None: of no tenant's."""
+    """What makes the channel of a tenant's session; None: of no tenant's.
+
+    Args:
+        attention: the server's, for all of its sessions.
+    """
     match way:
         case StdioWay():
-            return lambda session: _process(way, tenant, bounds, session)
+            return lambda session: _process(way, tenant, bounds, attention, session)
         case StreamableWay():
-            return lambda session: _service(way, tenant, bounds, clock, session)
+            return lambda session: _service(way, tenant, bounds, clock, attention, session)
 
 
-def _process(way: StdioWay, tenant: str | None, bounds: UpstreamBounds, session: Session) -> Channel:
+def _process(
+    way: StdioWay, tenant: str | None, bounds: UpstreamBounds, attention: Attention, session: Session
+) -> Channel:
     own = {} if tenant is None else way.environment_by_tenant.get(tenant, {})
     return OverStdio(
         StdioChannel(
@@ -44,7 +56,10 @@ def _process(way: StdioWay, tenant: str | None, bounds: UpstreamBounds, session:
             environment=_environment({**way.environment, **own}),
             folder=Path(way.folder),
             most_bytes=bounds.max_message_bytes,
+            share=Share(attention),
+            awaits=session.awaits,
             heard=lambda message: session.heard(message, None),
+            flooded=session.flooded,
             lost=session.lost,
         )
     )
@@ -58,7 +73,14 @@ def _environment(named: Mapping[str, str | SecretRef]) -> dict[str, str]:
     raise NotAccepted("secret_missing")
 
 
-def _service(way: StreamableWay, tenant: str | None, bounds: UpstreamBounds, clock: Clock, session: Session) -> Channel:
+def _service(
+    way: StreamableWay,
+    tenant: str | None,
+    bounds: UpstreamBounds,
+    clock: Clock,
+    attention: Attention,
+    session: Session,
+) -> Channel:
     from placet.adapters.reaching import ReachingTransport
     from placet.adapters.transports.mcp.streamable import StreamableChannel
 
@@ -79,8 +101,11 @@ def _service(way: StreamableWay, tenant: str | None, bounds: UpstreamBounds, clo
             connect_seconds=bounds.connect_seconds,
             most_bytes=bounds.max_message_bytes,
             clock=clock,
+            share=Share(attention),
+            awaits=session.awaits,
             heard=session.heard,
             failed=session.failed,
+            flooded=session.flooded,
             retired=session.retired,
         )
     )

@@ -1,0 +1,63 @@
+"""What an agent that holds API keys of this store may do by now: a run may wait for days, and keys end meanwhile.
+
+A run whose principal could have been let in by its API keys when it began goes on with no more than they allow by now,
+and waits where none of them opens a door any more. Other principals are the embedding program's word, and whoever keeps
+them says what they may by now (`principal_of=`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from placet.engine.chronicle import Chronicle
+from placet.engine.credentials import CredentialRows
+from placet.model.credentials import CredentialKind
+from placet.model.exact import MOST_LISTED
+from placet.model.principal import Principal, Standing
+from placet.ports.keys import Keys
+from placet.ports.store import Store
+
+
+class KeyHolders:
+    """Looks at rows, and remembers nothing: what one host revokes is revoked on all."""
+
+    def __init__(self, *, store: Store, keys: Keys, chronicle: Chronicle) -> None:
+        self._store = store
+        self._rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
+
+    async def has_keys(self, principal: Principal) -> bool:
+        """Whether all that it may is what usable keys of its own allow."""
+        allowed = await self._allowed(principal)
+        return allowed is not None and principal.roles <= allowed.roles and principal.scopes <= allowed.scopes
+
+    async def by_now(self, was: Principal) -> Principal | None:
+        """Narrowed to what its usable keys allow; None where it has none any more."""
+        allowed = await self._allowed(was)
+        if allowed is None:
+            return None
+        return replace(was, roles=was.roles & allowed.roles, scopes=was.scopes & allowed.scopes)
+
+    async def _allowed(self, principal: Principal) -> Principal | None:
+        if principal.standing is not Standing.AGENT:
+            return None
+        found = await self._store.credentials(
+            CredentialKind.API_KEY, tenant=principal.tenant, subject=principal.subject, limit=MOST_LISTED
+        )
+        now = await self._store.now() if found else None
+        usable = [
+            key.principal
+            for row in found
+            if (key := self._rows.api_key(row)) is not None
+            and key.revoked_at is None
+            and now is not None
+            and key.expires_at > now
+            and (key.principal.tenant, key.principal.subject, key.principal.environment)
+            == (principal.tenant, principal.subject, principal.environment)
+        ]
+        if not usable:
+            return None
+        return replace(
+            principal,
+            roles=frozenset().union(*(each.roles for each in usable)),
+            scopes=frozenset().union(*(each.scopes for each in usable)),
+        )

@@ -1,0 +1,281 @@
+"""How much of the event loop a server that says too much may take: counted in turns and weight, never timed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from placet.adapters.clock import SystemClock
+from placet.adapters.transports.mcp.attention import (
+    BURST_WEIGHT,
+    FLOOD_WEIGHT,
+    TURN_WEIGHT,
+    WEIGHT_PER_SECOND,
+    Attention,
+    Share,
+    marks,
+    weight,
+)
+from placet.adapters.transports.mcp.hearing import MOST_MARKS, MOST_UNASKED_BYTES, answered_id, hear
+from placet.adapters.transports.mcp.messages import Answer, Message, Noise, Noticed, Oversized
+from placet.adapters.transports.mcp.stdio import StdioChannel
+from placet.adapters.transports.mcp.streamable import StreamableChannel
+
+LINE = b'{"jsonrpc":"2.0","method":"x"}'
+SECONDS = 30.0
+
+
+class Time:
+    """Stands still until it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def nobody(_: object) -> bool:
+    return False
+
+
+def somebody(_: object) -> bool:
+    return True
+
+
+# ---------------------------------------------------------------- weights
+
+
+def test_what_a_message_costs_goes_by_the_values_that_it_takes_to_read_it() -> None:
+    plain = json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"a": "-" * 3_000}}).encode()
+    crowded = json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"a": [{}] * 1_000}}).encode()
+
+    assert marks(crowded) >= 2_000 and marks(plain) < 10
+    assert weight(crowded) > 8 * weight(plain) > 8 * 3_000
+
+
+def test_a_server_that_has_said_too_much_is_not_read_until_it_has_paid() -> None:
+    time = Time()
+    attention = Attention(time)
+    one, other = Share(attention), Share(attention)
+
+    one.unasked(BURST_WEIGHT - 1)
+    assert other.pause_seconds() == 0.0
+    one.unasked(1 + WEIGHT_PER_SECOND // 2)
+    assert one.pause_seconds() == other.pause_seconds() == 0.5
+    time.now = 0.75
+    assert other.pause_seconds() == 0.0
+
+
+def test_a_session_floods_that_goes_on_without_a_pause_and_no_other_of_its_server_does() -> None:
+    time = Time()
+    attention = Attention(time)
+    wild, calm = Share(attention), Share(attention)
+
+    for second in range(FLOOD_WEIGHT // WEIGHT_PER_SECOND):
+        time.now = float(second)
+        wild.unasked(WEIGHT_PER_SECOND)
+        calm.unasked(300)
+    assert not wild.is_flooding
+    wild.unasked(WEIGHT_PER_SECOND)
+
+    assert wild.is_flooding and not calm.is_flooding
+
+
+def test_bursts_with_pauses_between_them_are_no_flood() -> None:
+    time = Time()
+    share = Share(Attention(time))
+
+    for burst in range(20):
+        time.now = burst * 2.0 * BURST_WEIGHT / WEIGHT_PER_SECOND
+        share.unasked(BURST_WEIGHT)
+
+    assert not share.is_flooding
+
+
+def test_an_answer_that_somebody_waits_for_is_no_flood_and_counts_for_the_turn_all_the_same() -> None:
+    share = Share(Attention(Time()))
+
+    for _ in range(20):
+        share.answered(FLOOD_WEIGHT // 16)
+        assert share.has_had_its_turn() and not share.has_had_its_turn()
+
+    assert not share.is_flooding and share.pause_seconds() == 0.0
+
+
+# ---------------------------------------------------------------- what is read at all
+
+_VERSION = b'"jsonrpc":"2.0"'
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(b'{"jsonrpc":"2.0","id":7,"result":{"id":9}}', 7, id="id first"),
+        pytest.param(b' { "jsonrpc" : "2.0" , "id" : 7 , "error" : {} }', 7, id="spaces"),
+        pytest.param(b'{"id":7,"jsonrpc":"2.0","result":{}}', 7, id="version second"),
+        pytest.param(b'{"result":{"id":9},"jsonrpc":"2.0","id":7}', 7, id="id last"),
+        pytest.param(b'{"jsonrpc":"2.0","result":{"id":9},"id":7}', 7, id="id last, version first"),
+        pytest.param(b'{"result":{"id":9},"id":7,"jsonrpc":"2.0"}\r', 7, id="version last"),
+        pytest.param(b'{"jsonrpc":"2.0","id":7,"method":"ping"}', None, id="a question"),
+        pytest.param(b'{"method":"ping","params":{},"jsonrpc":"2.0","id":7}', None, id="a question, id last"),
+        pytest.param(b'{"result":{"a":{"id":7}}}', None, id="of something within"),
+        pytest.param(b'{"jsonrpc":"2.0","id":"7","result":{}}', None, id="no number"),
+    ],
+)
+def test_whose_answer_it_is_is_told_by_its_ends(text: bytes, found: int | None) -> None:
+    assert answered_id(text[:256], text[-96:]) == found
+
+
+def answer(filling: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"x": filling}}, separators=(",", ":")).encode()
+
+
+def test_a_large_message_is_read_where_it_is_the_answer_that_somebody_waits_for_and_not_otherwise() -> None:
+    text = answer("-" * MOST_UNASKED_BYTES)
+    notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"-" * MOST_UNASKED_BYTES + b'"}}'
+    share = Share(Attention(Time()))
+
+    assert isinstance(hear(text, share, somebody), Answer)
+    assert hear(text, share, nobody) == hear(notice, share, somebody) == Noise()
+    assert isinstance(hear(notice.replace(b"-" * 64, b""), share, somebody), Noticed)
+
+
+def test_an_answer_of_too_many_values_is_too_large_and_is_not_read() -> None:
+    share = Share(Attention(Time()))
+
+    assert isinstance(hear(answer([1] * (MOST_MARKS - 10)), share, somebody), Answer)
+    assert hear(answer([1] * (MOST_MARKS + 1)), share, somebody) == Oversized(id=7)
+
+
+def test_a_large_message_that_lies_about_whose_it_is_costs_its_server_the_more() -> None:
+    lie = b'{"jsonrpc":"2.0","id":7,"result":{},"method":"x","x":"' + b"-" * MOST_UNASKED_BYTES + b'"}'
+    honest, lying = Share(Attention(Time())), Share(Attention(Time()))
+
+    for _ in range(BURST_WEIGHT // MOST_UNASKED_BYTES + 1):
+        assert isinstance(hear(answer("-" * MOST_UNASKED_BYTES), honest, somebody), Answer)
+        hear(lie, lying, somebody)
+
+    assert honest.pause_seconds() == 0.0 < lying.pause_seconds()
+
+
+# ---------------------------------------------------------------- a process that floods
+
+
+class Flood:
+    """A process of its own that prints without being asked, and how many turns others had meanwhile."""
+
+    def __init__(self, program: str, folder: Path, time: Callable[[], float]) -> None:
+        self.heard: list[int] = []
+        self.turn = 0
+        self.has_flooded, self.is_lost = asyncio.Event(), asyncio.Event()
+        self._is_done = False
+        self.share = Share(Attention(time))
+        self.channel = StdioChannel(
+            sys.executable, ("-c", program), environment={}, folder=folder, most_bytes=4_194_304, share=self.share,
+            awaits=nobody, heard=self._hear, flooded=self.has_flooded.set, lost=self.is_lost.set,
+        )  # fmt: skip
+        asyncio.get_running_loop().call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self.turn += 1
+        if not self._is_done:
+            asyncio.get_running_loop().call_soon(self._tick)
+
+    def _hear(self, _: Message) -> None:
+        self.heard.append(self.turn)
+
+    async def close(self) -> None:
+        self._is_done = True
+        await self.channel.close()
+
+
+async def test_others_have_their_turn_between_a_few_messages_of_a_flood(tmp_path: Path) -> None:
+    line = LINE.decode()
+    flood = Flood(f"print(({line!r} + chr(10)) * 4000, flush=True)", tmp_path, Time())
+    async with asyncio.timeout(SECONDS):
+        await flood.is_lost.wait()
+    await flood.close()
+
+    a_turn = -(-TURN_WEIGHT // weight(LINE))
+    most = max(flood.heard.count(turn) for turn in set(flood.heard))
+    assert len(flood.heard) == 4_000
+    assert most <= a_turn + 1
+
+
+async def test_of_a_flood_no_more_is_read_than_there_is_room_for(tmp_path: Path) -> None:
+    """The rest of it waits in the pipe, and its process with it, until time goes on."""
+    time = Time()
+    program = f"import sys\nwhile True: sys.stdout.write({LINE.decode() + chr(10)!r} * 1000)"
+    flood = Flood(program, tmp_path, time)
+    room = BURST_WEIGHT // weight(LINE) + 1
+    async with asyncio.timeout(SECONDS):
+        while len(flood.heard) < room:
+            await asyncio.sleep(0.001)
+    turn = flood.turn
+    async with asyncio.timeout(SECONDS):
+        while flood.turn < turn + 200:
+            await asyncio.sleep(0)
+    assert len(flood.heard) == room
+
+    time.now = 1.0
+    async with asyncio.timeout(SECONDS):
+        while len(flood.heard) < room + WEIGHT_PER_SECOND // weight(LINE):
+            await asyncio.sleep(0.001)
+    assert not flood.is_lost.is_set()
+    await flood.close()
+
+
+# ---------------------------------------------------------------- a service that floods
+
+
+class Stream(httpx.AsyncByteStream):
+    """An answer of one piece, as it lay in the system's buffer."""
+
+    def __init__(self, piece: bytes) -> None:
+        self._piece = piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._piece
+
+
+class Service(httpx.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        events = b"data:%s\n\n" % LINE * 1_500 + b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Stream(events))
+
+
+async def test_others_have_their_turn_between_a_few_events_of_a_stream() -> None:
+    turns = [0]
+    heard: list[int] = []
+    answered = asyncio.Event()
+
+    def tick() -> None:
+        turns[0] += 1
+        if not answered.is_set():
+            asyncio.get_running_loop().call_soon(tick)
+
+    def hear_it(message: Message, _: object) -> None:
+        heard.append(turns[0])
+        if isinstance(message, Answer):
+            answered.set()
+
+    channel = StreamableChannel(
+        "http://127.0.0.1:1/mcp", Service(), shown=lambda: ({}, {}), connect_seconds=SECONDS, most_bytes=4_194_304,
+        clock=SystemClock(), share=Share(Attention(Time())), awaits=somebody, heard=hear_it,
+        failed=lambda *_: answered.set(), flooded=answered.set, retired=answered.set,
+    )  # fmt: skip
+    tick()
+    await channel.ask(1, b"{}", headers={}, before=lambda: None)
+    async with asyncio.timeout(SECONDS):
+        await answered.wait()
+    await channel.close()
+
+    a_turn = -(-TURN_WEIGHT // weight(LINE)) + 1_024 // len(LINE)
+    assert len(heard) == 1_501
+    assert max(heard.count(turn) for turn in set(heard)) <= a_turn

@@ -1,0 +1,314 @@
+"""A person changes, or takes back, the question that a run waits for: the run goes on with what was made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from placet import (
+    AskRule,
+    AskRules,
+    Ended,
+    Fail,
+    Matrix,
+    Move,
+    Next,
+    Principal,
+    RequirementKind,
+    RunLimits,
+    RunStatus,
+    StepContext,
+    Waiting,
+)
+from placet.model.approval import ApprovalState
+from placet.model.identifiers import PolicyVersion, RunId
+from placet.model.outcome import Outcome
+from tests.engine.conftest import SCOPE
+from tests.workflows.conftest import OpenShop, Shop
+from tests.workflows.order import BOSS, Order, with_step
+
+EDITOR = Principal.person("edith", tenant="acme", roles=("operator",), scopes=("approvals.decide", SCOPE))
+OTHER_EDITOR = replace(EDITOR, subject="edgar")
+CHEAPER = {"word": "book", "count": 2}
+
+
+class Told:
+    """The order, whose payment keeps what it was answered."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    async def pay(self, inputs: Order, context: StepContext) -> Move:
+        outcome = await context.call("pay", {"word": inputs.order, "count": inputs.amount}, name="payment")
+        self.outcomes.append(outcome)
+        return Next("SHIP", inputs) if outcome.is_success else Next("SHIP", replace(inputs, amount=0))
+
+
+async def edited(shop: Shop, waits: Any, arguments: dict[str, Any] = CHEAPER, by: Principal = EDITOR) -> str:
+    view = await shop.world.gate.desk.show(waits.approvals[-1], by=by)
+    made = await shop.world.gate.desk.edit(waits.approvals[-1], digest=view.digest, arguments=arguments, by=by)
+    return made.approval_id
+
+
+async def asked(shop: Shop) -> list[ApprovalState]:
+    found = await shop.world.gate.store.approvals_of_run("acme", RunId("r1"), limit=99)
+    return [each.state for each in found]
+
+
+@pytest.mark.case("E13")
+@pytest.mark.parametrize("where", ["memory", "sqlite"], indirect=True)
+async def test_a_run_waits_for_the_edited_question_and_does_what_it_became(open_shop: OpenShop, where: str) -> None:
+    told = Told()
+    shop = await open_shop(with_step("PAY", told.pay), store=where)
+    await shop.start()
+    first = await edited(shop, await shop.drive())
+
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+    assert (waits.state, waits.code, waits.approvals) == ("CONFIRM", "approval_required", (first,))
+    second = await edited(shop, waits, {"word": "book", "count": 1}, by=OTHER_EDITOR)  # an edit of an edit
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+    assert (waits.approvals, shop.payments.count) == ((second,), 0)
+
+    await shop.approve(waits)
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert (ended.status, shop.payments.calls) == ("done", [("book", 1)])
+    (outcome,) = told.outcomes
+    assert (outcome.code, outcome.edited_arguments) == ("succeeded", {"word": "book", "count": 1})
+    assert outcome.as_data()["edited_arguments"] == {"word": "book", "count": 1}
+
+
+@pytest.mark.case("E13")
+@pytest.mark.parametrize("key", [None, "pay:{word}:{count}"], ids=["named by the run", "named by its arguments"])
+async def test_what_was_done_as_edited_is_answered_from_the_ledger_ever_after(
+    open_shop: OpenShop, key: str | None
+) -> None:
+    """The process dies between the payment and its checkpoint: the step proposes the first arguments again."""
+    told = Told()
+    shop = await open_shop(with_step("PAY", told.pay), pay={"operation_key": key})
+    await shop.start()
+    await edited(shop, await shop.drive())
+    await shop.approve(await shop.drive())
+    await shop.workflows.advance("acme", "r1")  # into PAY
+    tables: Any = shop.world.gate.store
+    before = dict(tables._tables.checkpoints)
+    await shop.workflows.advance("acme", "r1")
+    tables._tables.checkpoints.update(before)
+
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert [each.code for each in told.outcomes] == ["succeeded", "replayed"]
+    assert {each.edited_arguments == CHEAPER for each in told.outcomes} == {True}
+    assert shop.payments.calls == [("book", 2)]
+
+
+async def test_an_edited_question_that_is_denied_refuses_the_call(open_shop: OpenShop) -> None:
+    told = Told()
+    shop = await open_shop(with_step("PAY", told.pay))
+    await shop.start()
+    await edited(shop, await shop.drive())
+
+    await shop.decide(await shop.drive(), "deny")
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert [each.code for each in told.outcomes] == ["approval_denied"]
+    assert (shop.payments.count, await asked(shop)) == (0, [ApprovalState.DENIED, ApprovalState.WITHDRAWN])
+
+
+@pytest.mark.parametrize("is_edited", [False, True], ids=["as it was asked", "as it was edited"])
+async def test_a_question_that_was_taken_back_refuses_the_call_and_is_not_asked_anew(
+    open_shop: OpenShop, is_edited: bool
+) -> None:
+    told = Told()
+    shop = await open_shop(with_step("PAY", told.pay))
+    await shop.start()
+    waits = await shop.drive()
+    if is_edited:
+        await edited(shop, waits)
+        waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+
+    await shop.world.gate.desk.withdraw(waits.approvals[0], by=BOSS)
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert [each.code for each in told.outcomes] == ["approval_withdrawn"]
+    assert (shop.payments.count, set(await asked(shop))) == (0, {ApprovalState.WITHDRAWN})
+    assert len(await asked(shop)) == 1 + is_edited
+    (refused,) = [event for event in shop.world.events("completed") if event.get("detail") == "approval_withdrawn"]
+    assert refused["outcome"] == "denied"
+
+
+async def test_an_edited_question_that_runs_out_has_the_first_asked_anew(open_shop: OpenShop) -> None:
+    told = Told()
+    shop = await open_shop(with_step("PAY", told.pay))
+    await shop.start()
+    await edited(shop, await shop.drive())
+    await shop.drive()
+    shop.world.clock.advance(86_400)
+
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+    view = await shop.world.gate.desk.show(waits.approvals[0], by=BOSS)
+
+    assert (waits.state, view.arguments, view.edited_by) == ("PAY", {"word": "book", "count": 3}, None)
+
+
+class Newer(Matrix):
+    @property
+    def version(self) -> PolicyVersion:
+        return PolicyVersion("newer")
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_under_another_policy_neither_an_edit_nor_a_withdrawal_binds(open_shop: OpenShop, where: str) -> None:
+    """What a person said of it was said of a question that would not be asked so any more."""
+    shop = await open_shop(store=where)
+    for run in ("r1", "r2"):
+        await shop.start(run)
+    await edited(shop, await shop.drive("r1"))
+    waits = await shop.drive("r2")
+    assert isinstance(waits, Waiting)
+    await shop.world.gate.desk.withdraw(waits.approvals[0], by=BOSS)
+    later = await open_shop(store=where, policy=Newer(), clock=shop.world.clock, spies=shop, seed=1)
+
+    for run in ("r1", "r2"):
+        waits = await later.drive(run)
+        assert isinstance(waits, Waiting), waits
+        view = await later.world.gate.desk.show(waits.approvals[0], by=BOSS)
+        assert (view.arguments, view.edited_by) == ({"word": "book", "count": 3}, None)
+
+
+@pytest.mark.case("E13")
+async def test_the_editors_own_word_does_not_set_the_run_going(open_shop: OpenShop) -> None:
+    rule = AskRule(name="all", needs=RequirementKind.REVIEW)
+    shop = await open_shop(policy=Matrix(asks=AskRules(rules=(rule,))))
+    await shop.start()
+    await edited(shop, await shop.drive())
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+    view = await shop.world.gate.desk.show(waits.approvals[0], by=EDITOR)
+
+    assert view.why_not == "own_edit"
+    assert isinstance(await shop.drive(), Waiting)
+    assert shop.payments.count == 0
+
+
+async def test_a_step_that_wants_something_else_under_the_name_of_an_edited_call_meets_a_conflict(
+    open_shop: OpenShop,
+) -> None:
+    wanted = iter((3, 9))
+
+    async def fickle(inputs: Order, context: StepContext) -> Move:
+        outcome = await context.call("pay", {"word": inputs.order, "count": next(wanted)}, name="payment")
+        return Fail(outcome.code)
+
+    shop = await open_shop(with_step("PAY", fickle))
+    await shop.start()
+    await edited(shop, await shop.drive())
+    await shop.approve(await shop.drive())
+    await shop.workflows.advance("acme", "r1")  # into PAY
+    tables: Any = shop.world.gate.store
+    before = dict(tables._tables.checkpoints)
+    await shop.workflows.advance("acme", "r1")
+    tables._tables.checkpoints.update(before)
+    tables._tables.runs["acme", RunId("r1")] = replace(tables._tables.runs["acme", RunId("r1")], status=RunStatus.OPEN)
+
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert (ended.code, shop.payments.calls) == ("operation_conflict", [("book", 2)])
+
+
+# ---------------------------------------------------------------- what nobody waits for any more
+
+
+async def _asks_and_goes(inputs: Order, context: StepContext) -> Move:
+    await context.propose("pay", {"word": inputs.order, "count": inputs.amount}, name="payment")
+    return Fail("enough") if inputs.order == "pen" else Next("DONE", inputs)
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite"], indirect=True)
+@pytest.mark.parametrize("order", ["pen", "book"], ids=["failed", "done"])
+async def test_a_run_that_ends_takes_its_open_questions_back(open_shop: OpenShop, where: str, order: str) -> None:
+    workflow = with_step("CHECK", _asks_and_goes, next=("DONE", "CONFIRM"), tools=("stock.look", "pay"))
+    shop = await open_shop(workflow, store=where)
+    await shop.start("r2")  # another run, whose question stays
+    await shop.workflows.advance("acme", "r2")
+    await shop.start(inputs=Order(order=order, amount=3))
+
+    ended = await shop.drive()
+
+    assert isinstance(ended, Ended)
+    assert await asked(shop) == [ApprovalState.WITHDRAWN]
+    assert ("acme", "r1") not in await shop.workflows.due()
+    details = [event["detail"] for event in shop.world.events("approval_withdrawn") if event["run_id"] == "r1"]
+    assert details == ["run_over"]
+
+
+async def test_a_run_that_fails_at_its_deadline_takes_its_question_back(open_shop: OpenShop) -> None:
+    shop = await open_shop()
+    deadline = shop.world.clock.now() + timedelta(hours=1)
+    await shop.start(limits=RunLimits(deadline=deadline))
+    await shop.drive()
+    shop.world.clock.advance(3_600)
+
+    assert isinstance(await shop.drive(), Ended)
+    assert await asked(shop) == [ApprovalState.WITHDRAWN]
+    assert await shop.world.gate.desk.pending(by=BOSS) == ()
+
+
+async def test_what_a_crash_left_open_of_a_run_that_is_over_is_taken_back_by_whoever_looks_next(
+    open_shop: OpenShop,
+) -> None:
+    shop = await open_shop()
+    for run in ("r1", "r2"):
+        await shop.start(run)
+        await shop.drive(run)
+        tables: Any = shop.world.gate.store
+        tables._tables.runs["acme", RunId(run)] = replace(
+            tables._tables.runs["acme", RunId(run)], status=RunStatus.FAILED
+        )
+
+    await shop.workflows.advance("acme", "r1")
+    report = await shop.world.gate.runs.cancel("r2", by=BOSS)
+
+    assert (report.status, report.is_news, report.withdrawn) == (RunStatus.FAILED, False, 1)
+    assert await shop.world.gate.desk.pending(by=BOSS) == ()
+
+
+async def test_another_call_that_says_the_same_does_not_become_the_edited_one(open_shop: OpenShop) -> None:
+    codes: list[str] = []
+
+    async def twice(inputs: Order, context: StepContext) -> Move:
+        for name in ("one", "two"):
+            outcome = await context.call("pay", {"word": inputs.order, "count": 3}, name=name)
+            codes.append(outcome.code)
+        return Fail("enough")
+
+    shop = await open_shop(with_step("CHECK", twice, tools=("pay",)))
+    await shop.start()
+    await edited(shop, await shop.drive())
+    await shop.approve(await shop.drive())
+
+    assert isinstance(await shop.drive(), Ended)
+    assert (codes, shop.payments.calls) == (["succeeded", "edited_by_person"], [("book", 2)])
+
+
+async def test_what_a_contract_hides_from_the_editor_is_done_as_it_was_asked(open_shop: OpenShop) -> None:
+    shop = await open_shop(pay={"redact": ("word",)})
+    await shop.start()
+    waits = await shop.drive()
+    await edited(shop, waits, {"word": "whatever stands there", "count": 2})
+    await shop.approve(await shop.drive())
+
+    assert isinstance(await shop.drive(), Ended)
+    assert shop.payments.calls == [("book", 2)]

@@ -1,0 +1,135 @@
+"""Several processes, several policies, one store: the newer policy decides, and nobody is asked in turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from placet import Busy, Ended, InlineDriver, Matrix, Waiting
+from placet.model.identifiers import PolicyVersion, RunId
+from tests.workflows.conftest import OpenShop, Shop
+
+
+class Newer(Matrix):
+    @property
+    def version(self) -> PolicyVersion:
+        return PolicyVersion("newer")
+
+
+async def two(open_shop: OpenShop, where: str) -> tuple[Shop, Shop]:
+    older = await open_shop(store=where)
+    newer = await open_shop(store=where, policy=Newer(), clock=older.world.clock, spies=older, seed=1)
+    return older, newer
+
+
+async def asked(shop: Shop) -> list[str]:
+    """Under which policies people were asked, one after the other."""
+    found = await shop.world.gate.store.approvals_of_run("acme", RunId("r1"), limit=99)
+    return [each.question.policy_version for each in reversed(found)]
+
+
+@pytest.mark.req("X002")
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_two_processes_with_two_policies_do_not_have_a_person_asked_in_turns(
+    open_shop: OpenShop, where: str
+) -> None:
+    older, newer = await two(open_shop, where)
+    drivers = InlineDriver(older.workflows), InlineDriver(newer.workflows)
+    await older.start()
+
+    for _ in range(20):  # ten minutes
+        for driver in drivers:
+            await driver.catch_up()
+        older.world.clock.advance(31)
+
+    assert len(await asked(older)) == 2
+    (open_one,) = await newer.world.gate.store.open_approvals_of_run("acme", RunId("r1"), limit=9)
+    assert open_one.question.policy_version == "newer"
+
+    waits = await newer.workflows.look("acme", "r1")
+    await newer.approve(waits)
+    left = await older.drive()
+    assert isinstance(left, Busy)
+    assert (left.retry_after_seconds, older.payments.count) == (60.0, 0)
+    ended = await newer.drive()
+    assert isinstance(ended, Ended)
+    assert (ended.status, older.payments.count, len(await asked(older))) == ("done", 1, 2)
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_after_a_rollback_the_older_policy_takes_the_run_back_after_a_while(
+    open_shop: OpenShop, where: str
+) -> None:
+    older, newer = await two(open_shop, where)
+    await older.start()
+    await older.drive()
+    older.world.clock.advance(1)
+    await newer.drive()  # and then it is rolled back
+    restarted = await open_shop(store=where, clock=older.world.clock, spies=older, seed=2)
+    driver = InlineDriver(restarted.workflows)
+
+    assert await driver.catch_up() == 0
+    assert len(await asked(older)) == 2
+    older.world.clock.advance(59)
+    await driver.catch_up()
+    assert len(await asked(older)) == 2
+    older.world.clock.advance(4)
+    await driver.catch_up()
+
+    assert [each == "newer" for each in await asked(older)] == [False, True, False]
+    waits = await restarted.workflows.look("acme", "r1")
+    assert isinstance(waits, Waiting)
+    await restarted.approve(waits)
+    assert isinstance(await restarted.drive(), Ended)
+    assert older.payments.count == 1
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_each_time_a_run_changes_its_policy_the_other_one_waits_longer(open_shop: OpenShop, where: str) -> None:
+    shops = await two(open_shop, where)
+    await shops[0].start()
+    await shops[0].drive()
+    await shops[1].drive()
+    waited = []
+    for turn in range(6):
+        shop, other = shops[turn % 2], shops[1 - turn % 2]
+        await other.approve(await other.workflows.look("acme", "r1"))  # it is due, and those who have asked are away
+        left = await shop.drive()
+        assert isinstance(left, Busy)
+        waited.append(left.retry_after_seconds)
+        shop.world.clock.advance(left.retry_after_seconds)
+        assert isinstance(await shop.drive(), Waiting)
+
+    assert waited == [60.0 * 2**turn for turn in range(6)]
+    assert shops[0].payments.count == 0
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_who_learned_that_another_policy_is_newer_leaves_it_what_is_begun_under_it(
+    open_shop: OpenShop, where: str
+) -> None:
+    older, newer = await two(open_shop, where)
+    await older.start()
+    await older.drive()
+    await newer.drive()
+    assert isinstance(await older.workflows.advance("acme", "r1"), Busy)  # it learns so
+    await newer.start("r2")
+    waits = await newer.drive("r2")
+    await newer.approve(waits)
+
+    assert isinstance(await older.drive("r2"), Busy)
+    assert isinstance(await newer.drive("r2"), Ended)
+    assert older.payments.count == 1
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_forged_wake_ups_of_what_waits_do_not_make_an_older_policy_ask(open_shop: OpenShop, where: str) -> None:
+    older, newer = await two(open_shop, where)
+    await older.start()
+    await older.drive()
+    await newer.drive()
+
+    for _ in range(9):
+        assert isinstance(await older.workflows.advance("acme", "r1"), Busy)
+        older.world.clock.advance(3_600)
+
+    assert len(await asked(older)) == 2
