@@ -53,6 +53,7 @@ def a_store(url: str, name: str = "w-1") -> PostgresStore:
     )
 
 
+@pytest.mark.case("O03")
 @pytest.mark.parametrize("ignored", ["", TOLD], ids=["as it comes", "ignoring what it does not know"])
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 def test_a_pooler_that_gives_transactions_is_refused_by_name(
@@ -117,6 +118,7 @@ async def _warmed(url: str) -> None:
         await each.close()
 
 
+@pytest.mark.case("O03")
 @pytest.mark.parametrize("ignored", ["", TOLD], ids=["as it comes", "ignoring what it does not know"])
 async def test_a_pooler_that_gives_sessions_carries_a_whole_store(
     database: Database, bouncer: Callable[..., PgBouncer], ignored: str

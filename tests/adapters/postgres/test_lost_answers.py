@@ -101,6 +101,7 @@ async def test_what_cannot_be_asked_after_is_in_doubt_and_found_out_later(
         assert (report.breaks, report.events, report.unpaired) == ((), 2, 0)
 
 
+@pytest.mark.case("O03")
 async def test_a_lost_connection_of_the_reader_is_looked_through_again(
     database: Database, open_store: OpenStore
 ) -> None:
