@@ -41,6 +41,8 @@ MAY_SCAN = {
 MAY_SORT = {
     "same_ask": "approvals of one question, of which there are a few",
     "edits": "what people made of one question",
+    "approvals_of_tool": "what one run asked about one tool",
+    "open_approvals_of_run": "what of one run waits for people",
     "chained_of_tenant": "all of a tenant's events in the order of their chains, for `placet audit tail --operation`",
     "newest_of_tenant": "only events of the very same instant are sorted",
     "effects_in_flight": "what is in flight",

@@ -49,6 +49,8 @@ MAY_SORT = {
     "standing_approvals": "the same, which are locked in one order",
     "open_approval": "approvals of one question, of which there are a few",
     "edits": "what people made of one question",
+    "approvals_of_tool": "what one run asked about one tool",
+    "open_approvals_of_run": "what of one run waits for people",
     "overdue_approvals": "what waits for a person",
     "due_reminders": "what waits for a person",
     "approvals_of_tenant": "the newest of each state that is asked for",
