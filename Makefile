@@ -5,7 +5,8 @@ PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
 # Extra arguments for the program behind a target, e.g. make demo ARGS="--yes-as mara"
 ARGS ?=
-# One more than the two cores that this is measured on: many tests wait for processes, servers and clocks.
+# Three, also with two cores: many tests wait for processes, servers and clocks, and what only runs long is exhaustive.
+# Where waits run out, `make TEST_WORKERS=2 test`.
 TEST_WORKERS ?= 3
 # The PostgreSQL servers of `make test-servers`; `make test` takes the 18 that the development requirements bring along.
 SERVERS ?= 15
@@ -20,6 +21,8 @@ SERVERS_READY := .mcp-servers/.ready
 OLDEST_READY := .oldest/.ready
 # Alone: the suite waits half a second for some answers, and does not ask how busy the machine is.
 SCORE := tests/mcp_conformance/test_score.py
+# Else every process that a test starts would compile it again, where nobody writes bytecode.
+COMPILED := $(BIN)/python -m compileall -q -x '/test_[^/]*$$' src/placet tests scripts
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 
@@ -33,14 +36,15 @@ demo: $(RUN_READY) ## Watch an agent handle an incident through the boundary
 	@if [ -t 0 ]; then $(BIN)/placet demo $(ARGS); else $(BIN)/placet demo --yes-as mara $(ARGS); fi
 
 test: $(DEV_READY) $(API_READY) $(NPM_READY) $(SERVERS_READY) ## Run the tests (ARGS="-k name")
-	@$(BIN)/python -m compileall -q src/placet # else every process that a test starts would compile it again
+	@$(COMPILED)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m 'not exhaustive' --ignore=$(SCORE) $(ARGS)
 
 test-exhaustive: $(DEV_READY) $(API_READY) ## Run all of what `make test` runs a sample of
-	@$(BIN)/python -m compileall -q src/placet
+	@$(COMPILED)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m exhaustive $(ARGS)
 
 test-servers: $(DEV_READY) ## Run what takes a PostgreSQL server on others (SERVERS=15)
+	@$(COMPILED)
 	PLACET_TEST_SERVERS=$(SERVERS) $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m 'server and not (exhaustive and slow)' $(ARGS)
 
 test-oldest: $(DEV_READY) $(OLDEST_READY) ## The adapters of agent frameworks, on the oldest versions that the extras allow
@@ -114,7 +118,7 @@ $(DEV_READY): $(PACKAGE) requirements/dev.txt
 $(API_READY): $(DEV_READY) requirements/schemathesis.txt
 	@$(BIN)/python -m venv --clear .schemathesis
 	@if [ -n "$(UV)" ]; then \
-		"$(UV)" pip install --quiet --python .schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt; \
+		"$(UV)" pip install --quiet --compile-bytecode --python .schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt; \
 	else \
 		.schemathesis/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/schemathesis.txt; \
 	fi
@@ -124,7 +128,7 @@ $(API_READY): $(DEV_READY) requirements/schemathesis.txt
 $(SERVERS_READY): $(DEV_READY) requirements/mcp-servers.txt
 	@$(BIN)/python -m venv --clear .mcp-servers
 	@if [ -n "$(UV)" ]; then \
-		"$(UV)" pip install --quiet --python .mcp-servers/bin/python --require-hashes -r requirements/mcp-servers.txt; \
+		"$(UV)" pip install --quiet --compile-bytecode --python .mcp-servers/bin/python --require-hashes -r requirements/mcp-servers.txt; \
 	else \
 		.mcp-servers/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/mcp-servers.txt; \
 	fi

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from placet import errors
 from placet.adapters.transports import python as python_transport
+from placet.agent import repeating
 from placet.cli import failing
 from placet.cli.table import EXIT_MEANINGS, Exit
 from placet.demos.support.workflow import SUPPORT
@@ -81,6 +82,7 @@ def outcomes() -> list[outcome.Outcome]:
             for code in ("unknown_tool", *sorted(_codes_given_to("UnknownTool")))
         ),
         *(replies.refused_call(_CALL, code) for code in replies._REFUSALS),
+        outcome.Refused(call_id="c1", tool="the tool", code=repeating.REPEATED, message=repeating._REFUSAL),
         replies.not_run(call_id="c1", tool="the tool"),
     ]
 

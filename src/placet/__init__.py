@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from placet.engine.workflow import Workflows
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
     from placet.model.approval import ApprovalState
+    from placet.model.asking import NotAsked
     from placet.model.call_progress import CallProgress
     from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeContext
     from placet.model.contract import (
@@ -111,6 +112,7 @@ _HOMES = {
     "placet.engine.workflow": ("Workflows",),
     "placet.errors": ("NotSent", "PlacetError", "RemoteStatus", "ToolRejected"),
     "placet.model.approval": ("ApprovalState",),
+    "placet.model.asking": ("NotAsked",),
     "placet.model.call_progress": ("CallProgress",),
     "placet.model.context": ("Absent", "CallContext", "CannotTell", "Found", "ProbeContext"),
     "placet.model.contract": (
@@ -224,6 +226,7 @@ __all__ = [
     "Move",
     "Next",
     "NoProjection",
+    "NotAsked",
     "NotRun",
     "NotSent",
     "Outcome",

@@ -260,7 +260,7 @@ class OperationConflict(PlacetError):
 
 
 class RunConflict(PlacetError):
-    """A run of this name was begun otherwise, or by somebody else. Nothing was begun."""
+    """A run was begun otherwise, or by somebody else, or cannot be changed so now. Nothing was begun or changed."""
 
     code = "run_conflict"
     hint = "Begin it under another name, or ask for that one as it was begun."

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpcore
@@ -90,6 +90,7 @@ async def test_of_what_nobody_reads_no_more_than_a_bound_is_kept_and_all_of_it_c
         assert sent < 64 * MANY, "the other side is never told to wait"
         assert ours._wire.unread_bytes < 65_536 + 262_144 + 1
         theirs.shutdown(socket.SHUT_WR)
+        ours.has_begun()
         came = 0
         while piece := await asyncio.wait_for(ours.read(MANY), 30.0):
             came += len(piece)
@@ -135,6 +136,20 @@ async def test_a_large_request_waits_for_its_reader(listener: socket.socket) -> 
         await asyncio.wait_for(writing, 30.0)
 
 
+async def test_an_answer_may_end_while_its_request_is_still_being_written(listener: socket.socket) -> None:
+    async with connected(listener) as (ours, theirs):
+        await ours.write(b"head ")
+        answer = await reading(ours)
+        assert await heard(theirs) == b"head "
+        theirs.send(b"no more")
+        theirs.shutdown(socket.SHUT_WR)
+        assert await asyncio.wait_for(answer, 30.0) == b"no more"
+        assert await asyncio.wait_for(ours.read(MANY), 30.0) == b""
+        await ours.write(b"body")
+        assert await ours.read(MANY) == b""
+        assert await heard(theirs) == b"body"
+
+
 async def test_a_connection_that_was_broken_off_is_a_fault_and_no_end(listener: socket.socket) -> None:
     async with connected(listener) as (ours, theirs):
         answer = await reading(ours)
@@ -166,9 +181,9 @@ async def test_an_address_where_nobody_listens_is_a_connection_that_failed() -> 
             await Connections().connect_tcp(*taken.getsockname())
 
 
-@pytest.mark.parametrize("goodbye", ["said", "unsaid"])
-async def test_over_tls_all_of_it_comes_and_then_the_end(listener: socket.socket, tmp_path: Path, goodbye: str) -> None:
-    certificate, key = write_certificate(tmp_path, "here.test")
+async def over_tls(listener: socket.socket, folder: Path, goodbye: str) -> tuple[int, str]:
+    """How many bytes of an answer of `MANY` came, and how it ended."""
+    certificate, key = write_certificate(folder, "here.test")
     speaking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     speaking.load_cert_chain(certificate, key)
 
@@ -186,14 +201,45 @@ async def test_over_tls_all_of_it_comes_and_then_the_end(listener: socket.socket
     bare = await Connections().connect_tcp(*listener.getsockname())
     trusted = ssl.create_default_context(cafile=certificate)
     ours = await bare.start_tls(trusted, "here.test", timeout=30.0)
-    assert ours.get_extra_info("ssl_object") is not None
+    assert isinstance(ours, Connection) and ours.get_extra_info("ssl_object") is not None
     await ours.write(b"request")
-    came = 0
-    while piece := await asyncio.wait_for(ours.read(65_536), 30.0):
-        came += len(piece)
+    ours.has_begun()
+    came, end = 0, "ended"
+    try:
+        while piece := await asyncio.wait_for(ours.read(65_536), 30.0):
+            came += len(piece)
+    except httpcore.ReadError:
+        end = "broken off"
     await ours.aclose()
     await answering
-    assert came == MANY
+    return came, end
+
+
+async def test_over_tls_all_of_it_comes_and_then_the_end(
+    listener: socket.socket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await over_tls(listener, tmp_path, "said") == (MANY, "ended")
+    assert not caplog.records
+
+
+async def test_over_tls_an_end_that_anybody_on_the_way_may_have_made_is_a_fault(
+    listener: socket.socket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await over_tls(listener, tmp_path, "unsaid") == (MANY, "broken off")
+    assert not caplog.records
+
+
+async def test_what_came_in_clear_is_never_read_as_what_came_over_tls(listener: socket.socket, tmp_path: Path) -> None:
+    certificate, _ = write_certificate(tmp_path, "here.test")
+    async with connected(listener) as (ours, theirs):
+        theirs.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nEVIL")
+        async with asyncio.timeout(30.0):
+            while not ours._wire.has_news:
+                await asyncio.sleep(0)
+        with pytest.raises(httpcore.ConnectError, match="before TLS"):
+            await ours.start_tls(ssl.create_default_context(cafile=certificate), "here.test", timeout=30.0)
+        with suppress(ConnectionResetError):
+            assert await heard(theirs) == b"", "a word of ours left"
 
 
 async def test_a_side_that_begins_no_tls_is_a_connection_that_failed(listener: socket.socket) -> None:
@@ -205,3 +251,73 @@ async def test_a_side_that_begins_no_tls_is_a_connection_that_failed(listener: s
             await beginning
         with pytest.raises(httpcore.WriteError):
             await ours.write(b"in clear")
+
+
+class Turns:
+    """How often the loop has turned."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._goes_on = True
+        asyncio.get_running_loop().call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self.count += 1
+        if self._goes_on:
+            asyncio.get_running_loop().call_soon(self._tick)
+
+    def end(self) -> None:
+        self._goes_on = False
+
+
+async def all_there(ours: Connection, theirs: socket.socket, said: bytes) -> None:
+    theirs.sendall(said)
+    async with asyncio.timeout(30.0):
+        while ours._wire.unread_bytes < len(said):
+            await asyncio.sleep(0)
+
+
+async def test_everybody_has_their_turn_before_each_little_of_what_may_be_many_events(listener: socket.socket) -> None:
+    said = b"1\r\n \r\n" * 5_000
+    async with connected(listener) as (ours, theirs):
+        await all_there(ours, theirs, said)
+        ours.has_begun()
+        turns, came, seen = Turns(), b"", set()
+        while len(came) < len(said):
+            came += await ours.read(65_536)
+            seen.add(turns.count)
+        turns.end()
+    assert came == said
+    assert len(seen) >= len(said) / 1_024, "more was read in one turn"
+
+
+async def test_what_has_few_lines_is_read_at_once(listener: socket.socket) -> None:
+    async with connected(listener) as (ours, theirs):
+        await all_there(ours, theirs, b"x" * 30_000)
+        assert len(await ours.read(65_536)) > 20_000
+
+
+async def test_the_head_of_an_answer_comes_to_an_end_and_its_body_goes_on(listener: socket.socket) -> None:
+    said = b"HTTP/1.1 103 Early Hints\r\n\r\n" * 3_000
+    async with connected(listener) as (ours, theirs):
+        await ours.write(b"request")
+        answer = await reading(ours)
+        theirs.setblocking(True)
+        sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, said))
+        came = len(await asyncio.wait_for(answer, 30.0))
+        with pytest.raises(httpcore.ReadError):
+            while True:
+                came += len(await asyncio.wait_for(ours.read(65_536), 30.0))
+        assert came == 65_536
+        ours.has_begun()
+        while came < len(said):
+            came += len(await asyncio.wait_for(ours.read(65_536), 30.0))
+        await sending
+        await ours.write(b"the next request")
+        sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, said))
+        came = 0
+        with pytest.raises(httpcore.ReadError):
+            while True:
+                came += len(await asyncio.wait_for(ours.read(65_536), 30.0))
+        await sending
+        assert came == 65_536, "the next head is counted anew"

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpcore
 import httpx
 import pytest
 
 from placet.adapters import name_lookups
 from placet.adapters.identity.fetching import Fetcher, NotFetched
 from placet.adapters.notify.posting import Poster
-from placet.adapters.reaching import AddressRefused, ReachingTransport, trusted_by
+from placet.adapters.reaching import AddressRefused, ReachingTransport, _Answer, trusted_by
 from placet.model.issuers import Network
 from placet.ports.notifier import NotDelivered
 from placet.testing import FakeClock
@@ -163,3 +166,39 @@ async def test_who_is_trusted_is_read_once_for_all_transports_and_again_when_it_
     other, _ = write_certificate(tmp_path / "other", "localhost", "other.localhost")
     certificate.write_bytes(other.read_bytes() + b"\n")
     assert await trusted_by(certificate) is not own
+
+
+async def test_who_is_trusted_is_read_although_every_thread_of_the_loop_is_taken(tmp_path: Path) -> None:
+    """A knowledge base is built in them for minutes, and a connection waits for none of that."""
+    certificate, _ = write_certificate(tmp_path, "localhost")
+    may_end, loop = threading.Event(), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+    building = loop.run_in_executor(None, may_end.wait)
+    try:
+        async with asyncio.timeout(30):
+            assert await trusted_by(certificate) is not await trusted_by(None)
+            with pytest.raises(FileNotFoundError):
+                await trusted_by(tmp_path / "nothing.pem")
+    finally:
+        may_end.set()
+        await building
+
+
+async def test_an_answer_in_pieces_of_next_to_nothing_is_taken_slowly_and_any_other_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def no_time(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def pieces(size: int) -> AsyncIterator[bytes]:
+        for _ in range(2_048):
+            yield b"x" * size
+
+    monkeypatch.setattr(asyncio, "sleep", no_time)
+    for size, expected in ((256, 0), (1, 8)):
+        pauses.clear()
+        answer = _Answer(httpcore.Response(200, content=pieces(size)))
+        assert sum([len(piece) async for piece in answer]) == 2_048 * size
+        assert pauses == [0.05] * expected

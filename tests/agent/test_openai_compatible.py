@@ -106,6 +106,33 @@ async def test_without_a_credential_it_is_told_at_once(monkeypatch: pytest.Monke
     assert caught.value.code == "model_key_missing"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_credential_for_this_machine_goes_by_no_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with endpoint([text("hi")]) as there, endpoint([text("from the proxy")]) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        address = there.url.replace("127.0.0.1", host)
+        async with OpenAICompatible(model="m", base_url=address, api_key=SECRET, max_retries=0) as model:
+            await model.answer(HELLO, [])
+
+    assert (len(there.asked), proxy.asked) == (1, [])
+
+
+async def test_an_endpoint_elsewhere_is_asked_as_the_deployment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with endpoint([text("hi")]) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        async with OpenAICompatible(model="m", base_url="http://models.example/v1", max_retries=0) as model:
+            await model.answer(HELLO, [])
+
+    assert [credential for credential, _ in proxy.asked] == ["Bearer none"]
+
+
 @pytest.mark.parametrize(
     "address",
     ["http://models.example/v1", "http://10.0.0.7:11434/v1", "http://localhost.example/v1", "http://127.1.example"],

@@ -130,6 +130,18 @@ async def test_a_turn_that_was_cut_off_counts_for_nothing() -> None:
     assert [each.outcome.code for each in heard] == ["invalid_arguments"] * 6 + ["succeeded"]
 
 
+@pytest.mark.parametrize("name", [["look"], {"a": 1}, 7, None], ids=["list", "object", "number", "null"])
+async def test_a_name_that_is_no_text_is_answered_and_the_work_goes_on(name: Any) -> None:
+    looks = Looks()
+    asked = calls(("look", {"at": "a"}))
+    asked["choices"][0]["message"]["tool_calls"][0]["function"]["name"] = name
+    model = ScriptedModel([asked, text("Enough.")])
+    async with placet.open(tools=looks.tools(), store=placet.MEMORY) as gate:
+        ended = await Agent(gate=gate, model=model, principal=AGENT, run="r1").work("Look.")
+
+    assert (ended.words, looks.done) == ("Enough.", [])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

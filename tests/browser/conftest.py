@@ -87,7 +87,20 @@ class Site:
 
     @asynccontextmanager
     async def signed_in(self, person: Principal = MEI, **how: Any) -> AsyncIterator[Page]:
-        """A page of a browser of one's own, signed in through a one-time link."""
+        """A page of a browser of one's own, whose form of the sign-in page has been sent for it: nothing was drawn."""
+        context = await self.context(**how)
+        page = await context.new_page()
+        self.watch(page)
+        form = {"link": self.sessions.link_for(person)}
+        await context.request.post(f"{self.address}/console/sign-in", form=form, headers={"Origin": self.address})
+        await page.goto(f"{self.address}/console/")
+        assert page.url == f"{self.address}/console/"
+        yield page
+        await context.close()
+
+    @asynccontextmanager
+    async def signed_in_by_hand(self, person: Principal = MEI, **how: Any) -> AsyncIterator[Page]:
+        """The same, through a one-time link that was opened."""
         context = await self.context(**how)
         page = await context.new_page()
         self.watch(page)

@@ -24,7 +24,7 @@ async def decided(site: Site) -> dict[str, ApprovalState]:
 async def test_a_person_signs_in_approves_by_keyboard_and_it_happens_once(open_site: OpenSite) -> None:
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5)
-    async with site.signed_in() as page:
+    async with site.signed_in_by_hand() as page:
         assert "#" not in page.url and await page.evaluate("history.length") <= 3
         await site.picture(page, "inbox")
         await page.keyboard.press("j")
@@ -278,7 +278,7 @@ async def test_the_audit_is_verified_and_filtered(open_site: OpenSite) -> None:
 async def test_signing_out_leaves_nothing_to_go_back_to(open_site: OpenSite) -> None:
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5)
-    async with site.signed_in() as page:
+    async with site.signed_in_by_hand() as page:
         await page.goto(f"{site.address}/console/me")
         await page.get_by_role("button", name="Sign out", exact=True).click()
         await expect(page.get_by_text("You are signed out.")).to_be_visible()

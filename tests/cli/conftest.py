@@ -17,12 +17,15 @@ from typing import Any
 
 import pytest
 
-from tests.cli.interpreter import Interpreter
+from tests.cli.interpreter import SERVERS, Interpreter, Started
 
 PLACET = [sys.executable, "-m", "placet.cli"]
 ME = pwd.getpwuid(os.getuid()).pw_name
 PATIENCE_SECONDS = 60
 _INTERPRETER = Interpreter()
+_SERVERS = Interpreter(loads=SERVERS)
+
+Process = Started | subprocess.Popen[bytes]
 
 # Makes the terminal the process's own, so that ^C is a signal, and becomes the program.
 OWN_TERMINAL = (
@@ -203,11 +206,13 @@ class Project:
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+    def start(self, *words: str) -> Process:
+        """One that is not waited for."""
+        around = self._environment({})
+        return _SERVERS.start(words, self.folder, around) or subprocess.Popen(
             [*PLACET, *words],
             cwd=self.folder,
-            env=self._environment({}),
+            env=around,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import PATIENCE_SECONDS, SLOW, Project
+from tests.cli.conftest import PATIENCE_SECONDS, SLOW, Process, Project
 
 MORE = '''
 
@@ -46,13 +45,13 @@ def served(project: Project) -> Project:
     return project
 
 
-def at_work(project: Project, *words: str) -> subprocess.Popen[bytes]:
+def at_work(project: Project, *words: str) -> Process:
     process = project.start("call", *words, "--json")
     project.wait_for("begun")
     return process
 
 
-def left(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+def left(process: Process) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     return process.returncode, out.decode(), err.decode()
 

@@ -65,6 +65,23 @@ def test_one_that_does_not_end_is_killed_and_the_next_is_served(project: Project
     assert after is not None and after.code == 0
 
 
+def test_one_that_was_started_goes_on_beside_others_until_it_is_ended(project: Project) -> None:
+    environment = project._environment({})
+    process = FORKING.start(("call", "--tool", "hang", "--args", "{}"), project.folder, environment)
+    assert process is not None
+    project.wait_for("hanging")
+
+    beside = FORKING.run(("version",), project.folder, environment, b"", timeout=PATIENCE_SECONDS)
+    assert beside is not None and beside.code == 0
+    assert process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+    process.kill()
+    assert process.wait(PATIENCE_SECONDS) == process.poll() == -9
+    out, err = process.communicate(PATIENCE_SECONDS)
+    assert (out, err[:4]) == (b"", b"run ")
+
+
 @pytest.mark.parametrize("name", ["PYTHONPATH", "LANG", "TERM"])
 def test_what_python_itself_reads_is_left_to_a_python_of_its_own(project: Project, name: str) -> None:
     environment = project._environment({})

@@ -6,10 +6,12 @@ Slow: each of them is a program of its own, and so is the gateway, which is kill
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from tests.cli.conftest import PATIENCE_SECONDS, Project
 from tests.mcp_conformance import suite
 
 INSPECTOR = suite.PACKAGES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
+NPX = "    npx @modelcontextprotocol/inspector@2.12.0 "
 RUN = "io.placet/run=the-run"
 SDK = """
 import asyncio, json, sys
@@ -52,14 +56,17 @@ def served(project: Project) -> Iterator[str]:
         yield url
     finally:
         server.kill()
-        server.communicate()
+        server.communicate(timeout=PATIENCE_SECONDS)
 
 
 def inspected(url: str, key: str, *words: str) -> dict[str, Any]:
     """What the inspector's command line prints of its answer."""
-    command = [str(suite.node()), str(INSPECTOR), "--cli", url, "--transport", "http"]
+    return _printed(["--cli", url, "--transport", "http", "--header", f"Authorization: Bearer {key}", *words])
+
+
+def _printed(words: list[str]) -> dict[str, Any]:
     done = subprocess.run(
-        [*command, "--header", f"Authorization: Bearer {key}", *words],
+        [str(suite.node()), str(INSPECTOR), *words],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -67,6 +74,14 @@ def inspected(url: str, key: str, *words: str) -> dict[str, Any]:
     )
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout))
+
+
+def documented(mark: str, **instead: str) -> dict[str, Any]:
+    """What the inspector prints for the line of docs/mcp.md that has this in it, with other words in place of some."""
+    (line,) = [each for each in MANUAL.read_text().splitlines() if each.startswith(NPX) and mark in each]
+    words = shlex.split(line.removeprefix(NPX))
+    placet = str(Path(sys.executable).with_name("placet"))
+    return _printed([instead.get(each, placet if each == "placet" else each) for each in words])
 
 
 def asked_by_inspector(url: str, key: str) -> dict[str, Any]:
@@ -102,7 +117,8 @@ def test_the_inspector_and_the_sdk_with_an_approval_and_a_killed_gateway_in_betw
     if not INSPECTOR.is_file():
         pytest.skip("no inspector: make .npm/.ready")
     with served(project) as url:
-        listed = inspected(url, key, "--method", "tools/list")
+        at, credential = "http://127.0.0.1:8421/mcp", "Authorization: Bearer KEY"
+        listed = documented(" --transport http ", **{at: url, credential: f"Authorization: Bearer {key}"})
         waiting = asked_by_inspector(url, key)
     assert {"ask", "look"} <= {tool["name"] for tool in listed["tools"]}
     assert outcome_of(waiting)["status"] == "awaiting_approval"
@@ -116,3 +132,11 @@ def test_the_inspector_and_the_sdk_with_an_approval_and_a_killed_gateway_in_betw
     assert outcome_of(newer["result"])["status"] == "replayed"
     assert outcome_of(older["result"])["status"] == "replayed"
     assert (project.folder / "asked.txt").read_text() == "ran\n"
+
+
+@pytest.mark.exhaustive
+def test_the_inspector_over_standard_input_and_output_as_the_manual_types_it(project: Project) -> None:
+    if not INSPECTOR.is_file():
+        pytest.skip("no inspector: make .npm/.ready")
+    listed = documented(" -- ", **{"placet.toml": str(project.folder / "placet.toml")})
+    assert {"ask", "look"} <= {tool["name"] for tool in listed["tools"]}

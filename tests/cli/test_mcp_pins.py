@@ -194,7 +194,17 @@ def test_a_server_that_does_not_answer_is_not_written_down_unless_it_is_not_to_b
     assert "there is no program '/nonexistent/server' here" in away.err
     assert away.code != 0 and not (fresh.project.folder / "upstreams").exists()
 
-    assert fresh.run("add", "desk", "--offline", "--", "/nonexistent/server").code == 0
+    silent = fresh.run(
+        "add", "desk", "--connect-seconds", "0.5", "--", "sh", "-c", "echo npm is lost >&2; cat >/dev/null"
+    )
+    assert silent.code != 0 and "too slow, after 0.5 s" in silent.err and "npm" not in silent.err
+    assert "PATH, HOME" in silent.err and "--env NAME=VALUE" in silent.err and "--connect-seconds" in silent.err
+    assert not (fresh.project.folder / "upstreams").exists()
+
+    offline = ("--offline", "--connect-seconds", "60", "--")
+    assert fresh.run("add", "desk", *offline, "/nonexistent/server").code == 0
+    table = tomllib.loads((fresh.project.folder / "placet.toml").read_text())["upstreams"]["desk"]
+    assert table["bounds"] == {"connect_seconds": 60.0}
     assert "[upstreams.desk]" in (fresh.project.folder / "placet.toml").read_text()
     assert fresh.states() == {}
 
@@ -266,6 +276,13 @@ def test_who_accepted_and_when_is_shown(accepted: Desk) -> None:
     ]
     assert all(each["accepted_at"] for each in found)
     assert accepted.run("list", "--offline").out.count("accepted") >= 2
+
+
+def test_what_a_servers_hints_make_graver_is_said_with_the_terms(desk: Desk) -> None:
+    assert "terms: write, risk medium\n" in desk.run("diff", "desk", "create").out
+    desk.says(CREATE | {"annotations": {"destructiveHint": True}}, FIND)
+
+    assert "terms: irreversible, risk high, raised by its server's hints\n" in desk.run("diff", "desk", "create").out
 
 
 def test_what_a_tool_needs_besides_is_said_before_it_is_accepted(desk: Desk) -> None:

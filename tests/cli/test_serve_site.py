@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from placet.model.serving import Certificate
 from placet.serve.tls import tls_of
 from tests.adapters.identity.provider import CLIENT, SECRET, LocalProvider
 from tests.certificates import write_certificate
-from tests.cli.conftest import CONFIG, ME, PATIENCE_SECONDS, SCOPES, Project
+from tests.cli.conftest import CONFIG, ME, PATIENCE_SECONDS, SCOPES, Process, Project
 
 HERE = "https://desk.example"
 PROXY, OTHERS = "127.0.0.1", "127.0.0.2"
@@ -56,7 +55,7 @@ class Site:
 
     project: Project
     provider: LocalProvider
-    process: subprocess.Popen[bytes]
+    process: Process
     url: str
     metrics_url: str
 

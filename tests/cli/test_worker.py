@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections import Counter
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.cli.conftest import PATIENCE_SECONDS, Project
+from tests.cli.conftest import PATIENCE_SECONDS, Process, Project
 
 COUNTED = '''
 
@@ -55,7 +54,7 @@ WORKING: dict[int, dict[str, Any]] = {}
 """The first line of each worker, by its process id."""
 
 
-def worker(project: Project, *words: str) -> subprocess.Popen[bytes]:
+def worker(project: Project, *words: str) -> Process:
     """One that has begun: before that a signal ends it as it ends any process."""
     process = project.start("worker", "--interval", "0.05", *words)
     assert process.stderr is not None
@@ -63,7 +62,7 @@ def worker(project: Project, *words: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, list[dict[str, Any]]]:
+def ended(process: Process) -> tuple[int, str, list[dict[str, Any]]]:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     lines = [json.loads(line) for line in err.decode().splitlines()]

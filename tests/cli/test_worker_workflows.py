@@ -57,6 +57,18 @@ def made(gate):
 
 def wrong(gate):
     return FLOWS
+
+
+def broken(gate):
+    raise ValueError("s3cr3t")
+
+
+def leaves(gate):
+    raise SystemExit(0)
+
+
+async def later(gate):
+    return Workflows(gate, FLOWS)
 """
 AGENT = Principal.agent("agent", tenant="acme", roles=["admin"], scopes=["things.write"])
 
@@ -123,13 +135,25 @@ def test_the_option_names_others_and_a_function_makes_them_on_the_gate(flowing: 
     assert (ran.code, ran.data["moved"], within(flowing, _seen)) == (0, 1, ("waiting", "ASK"))
 
 
-@pytest.mark.parametrize("place", ["flows:NONE", "flows:wrong", "nothing:FLOWS", "flows:FLOW"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "flows:NONE",
+        "flows:wrong",
+        "nothing:FLOWS",
+        "flows:FLOW",
+        "flows:broken",
+        "flows:leaves",
+        "flows:later",
+    ],
+)
 def test_what_is_no_workflow_is_told_before_anything_is_driven(flowing: Project, place: str) -> None:
     within(flowing, _begun)
 
     ran = flowing.run("worker", "--once", "--json", "--workflows", place)
 
     assert (ran.code, ran.data["code"]) == (2, "workflows_not_loaded")
+    assert ran.data["hint"] and "s3cr3t" not in ran.out + ran.err and "never awaited" not in ran.err
     assert within(flowing, _seen) == ("ready", "ASK")
 
 

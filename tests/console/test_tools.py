@@ -36,6 +36,12 @@ async def mine() -> str:
     return ""
 
 
+@placet.tool(effect="read", silence_seconds=2.5)
+async def patient() -> str:
+    """One that says how far it is."""
+    return ""
+
+
 async def page_of(shop: Shop) -> str:
     answer = await shop.browser.get("/console/tools")
     assert answer.status_code == 200
@@ -87,3 +93,11 @@ async def test_a_tool_that_was_accepted_otherwise_since_and_one_that_is_not_any_
 
         await shop.gate.pins.accept([a_definition(description="Another.")], by=MARA)
         assert "accepted otherwise since; served once this process is started anew" in text_of(await page_of(shop))
+
+
+async def test_how_long_a_tool_may_say_nothing_of_its_progress_is_on_its_page() -> None:
+    async with open_shop(tools=[patient, mine]) as shop:
+        text = text_of(await page_of(shop))
+
+    assert "given up after 2.5 s in which it says nothing of its progress" in text
+    assert text.count("nothing of its progress") == 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 from placet.agent import calls, text
 from tests.agent.endpoint import Endpoint, endpoint
+from tests.demos.programs import ended
 
 TICKET = {"title": "Checkout hangs", "service": "edge", "severity": "sev2", "body": "Since 17:55."}
 QUESTION = "How do I claim travel expenses?"
@@ -27,10 +26,7 @@ def told(content: str) -> Any:
 
 def run(demo: str, there: Endpoint, folder: Path, *arguments: str) -> Any:
     environment = {**os.environ, "TMPDIR": str(folder), "OPENAI_API_KEY": "key-of-the-endpoint", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", f"placet.demos.{demo}", "--model", "m", "--base-url", there.url, *arguments]
-    return subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
-    )
+    return ended(f"placet.demos.{demo}", environment, "--model", "m", "--base-url", there.url, *arguments)
 
 
 @pytest.mark.req("C056", "C059")
@@ -43,14 +39,14 @@ def test_a_model_handles_the_incident_and_its_ticket_waits_for_a_person(tmp_path
         text("There is a ticket now."),
     ]
     with endpoint(script) as there:
-        ended = run("ops", there, tmp_path, "--yes-as", "mara", "--json")
+        done = run("ops", there, tmp_path, "--yes-as", "mara", "--json")
 
-    document = json.loads(ended.stdout)
-    assert (ended.returncode, document["holds"], document["expectations"]["failed"]) == (0, True, []), ended.stderr
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["holds"], document["expectations"]["failed"]) == (0, True, []), done.stderr
     assert document["calls"] == {"submitted": 7, "refused": 4, "replayed": 0, "attempts": 7}
     assert document["approvals"] == {"approved": 1, "denied": 0}
     assert document["desk"] == {"tickets": 1, "requests": 1}
-    assert "| There is a ticket now." in ended.stderr
+    assert "| There is a ticket now." in done.stderr
     credential, asked = there.asked[-1]
     assert credential == "Bearer key-of-the-endpoint"
     answers = [told(message["content"]) for message in asked["messages"] if message["role"] == "tool"]
@@ -65,7 +61,7 @@ def test_a_model_handles_the_incident_and_its_ticket_waits_for_a_person(tmp_path
     assert sorted(tool["function"]["name"] for tool in asked["tools"]) == sorted(
         ["create_ticket", "get_service_status", "query_logs", "query_metrics", "search_runbook"]
     )
-    assert "key-of-the-endpoint" not in ended.stdout + ended.stderr
+    assert "key-of-the-endpoint" not in done.stdout + done.stderr
 
 
 def test_a_model_answers_from_documents_and_its_draft_waits_for_whom_it_is_for(tmp_path: Path) -> None:
@@ -77,15 +73,15 @@ def test_a_model_answers_from_documents_and_its_draft_waits_for_whom_it_is_for(t
         text("It was handed on."),
     ]
     with endpoint(script) as there:
-        ended = run("support", there, tmp_path, "--yes-as", "mara", "--json")
+        done = run("support", there, tmp_path, "--yes-as", "mara", "--json")
 
-    document = json.loads(ended.stdout)
-    assert (ended.returncode, document["expectations"]["failed"]) == (0, []), ended.stderr
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["expectations"]["failed"]) == (0, []), done.stderr
     assert (document["approvals"], document["drafts"]) == (
         {"approved": 1, "denied": 0},
         {"kept": 1, "requests": 1},
     )
-    assert "| It was handed on." in ended.stderr
+    assert "| It was handed on." in done.stderr
     (found,) = [
         told(message["content"])
         for message in there.asked[1][1]["messages"]
@@ -105,9 +101,9 @@ def test_a_model_that_gives_no_answer_ends_the_demo_with_what_to_look_at(
     script: list[Any], hint: str, tmp_path: Path
 ) -> None:
     with endpoint(script) as there:
-        ended = run("support", there, tmp_path, "--yes-as", "mara")
+        done = run("support", there, tmp_path, "--yes-as", "mara")
 
-    assert ended.returncode == 1
-    assert hint in ended.stderr
-    assert "hunter2" not in ended.stdout + ended.stderr
+    assert done.returncode == 1
+    assert hint in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.demos.programs import ended as ended_program
 from tests.demos.terminal import at_a_terminal
 from tests.processes import is_gone
 
@@ -43,7 +44,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return started(environment, *COMMAND, *arguments)
+    return ended_program("placet.demos.ops", environment, *arguments)
 
 
 def started(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ import pytest
 
 from placet.demos.support import program
 from placet.demos.support.words import LANGUAGES
+from tests.demos.programs import ended as ended_program
 from tests.demos.terminal import at_a_terminal
 from tests.processes import is_gone
 
@@ -41,16 +42,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "NO_COLOR": "1", "PYTHONUTF8": "1"}
 
 
-def run(environment: dict[str, str], *arguments: str, command: tuple[str, ...] = COMMAND) -> Any:
-    return subprocess.run(
-        [*command, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+def run(environment: dict[str, str], *arguments: str) -> Any:
+    return ended_program("placet.demos.support", environment, *arguments)
 
 
 def service_of(progress: str) -> int:
@@ -192,7 +185,16 @@ support_tools, program.support_tools = program.support_tools, unasked
 program.SUPPORT = replace(workflow.SUPPORT, states=tuple(map(mutated, workflow.SUPPORT.states)))
 sys.exit(program.main(sys.argv[1:]))
 """
-    ended = run(environment, "--yes-as", "mara", "--json", command=(sys.executable, "-c", mutation))
+    command = [sys.executable, "-c", mutation, "--yes-as", "mara", "--json"]
+    ended = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
     words, document = LANGUAGES["en"], json.loads(ended.stdout)
 
     assert ended.returncode == 1

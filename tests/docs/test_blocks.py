@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from scripts.check_docs import REPOSITORY, Block, blocks, documents, programs, shell_lines
+from tests.cli.interpreter import SERVERS, Interpreter
 
 SETUPS = Path(__file__).parent / "setup"
 PROGRAMS = programs()
 SHELLS = [block for document in documents() for block in blocks(document) if "runs" in block.wishes]
+
+
+_PYTHON = Interpreter("block", loads=SERVERS)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, and a warning is an error."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return ours | {"PYTHONWARNINGS": "error"}
 
 
 def source(program: list[Block]) -> str:
@@ -29,20 +39,29 @@ def test_there_is_something_to_run() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0].place)
 def test_a_python_block_runs_and_prints_what_it_says(program: list[Block], tmp_path: Path) -> None:
+    (tmp_path / "block.py").write_text(source(program), "utf-8")
+
+    ran = _PYTHON.run((), tmp_path, _environment(), b"", timeout=60)
+
+    assert ran is not None and ran.code == 0, ran
+    assert_it_prints_what_it_says(program, ran.out.decode())
+
+
+@pytest.mark.exhaustive  # with nothing loaded that it does not load itself
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0].place)
+def test_a_python_block_runs_in_a_python_of_its_own(program: list[Block], tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(source(program), "utf-8")
+    command = [sys.executable, "-W", "error", str(script)]
 
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
 
     assert ran.returncode == 0, ran.stderr
-    for block, printed in zip(program, ran.stdout.split("\N{END OF TEXT}\n"), strict=False):
+    assert_it_prints_what_it_says(program, ran.stdout)
+
+
+def assert_it_prints_what_it_says(program: list[Block], said: str) -> None:
+    for block, printed in zip(program, said.split("\N{END OF TEXT}\n"), strict=False):
         if block.prints is not None:
             assert printed == block.prints, block.place
 

@@ -200,7 +200,7 @@ def test_only_tools_made_with_the_decorator_can_be_registered(tool: Any) -> None
 def test_there_is_one_entrance_for_reads_and_writes_and_a_tool_cannot_be_called() -> None:
     entrances = {name for name in vars(placet.Gate) if name.startswith(("submit", "execute", "call", "run"))}
 
-    assert entrances == {"submit", "submit_all", "submit_until_failure", "submit_listed"}
+    assert entrances == {"submit", "submit_all", "submit_until_failure", "submit_listed", "submit_followed"}
     assert not callable(written(Spy()))
 
 

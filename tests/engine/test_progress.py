@@ -210,6 +210,30 @@ async def test_who_says_nothing_for_too_long_is_late_and_both_limits_are_in_the_
     assert world.events("completed")[-1]["error_type"] == "DeadlinePassed"
 
 
+async def test_a_word_said_while_the_clock_fails_ends_no_silence(open_world: OpenWorld) -> None:
+    class Failing(Moved):
+        fails = False
+
+        def monotonic(self) -> float:
+            if self.fails:
+                raise OSError
+            return super().monotonic()
+
+    clock = Failing()
+
+    async def act(context: CallContext) -> str:
+        clock.fails = True
+        context.progress(1)
+        clock.fails = False
+        clock.advance(SILENCE)
+        await asyncio.Event().wait()
+        return "done"
+
+    world = await open_world(placet.tool(**READ, timeout_seconds=30, silence_seconds=SILENCE)(act), clock=clock)
+    async with asyncio.timeout(30):
+        assert (await world.submit("act")).code == "timed_out"
+
+
 @pytest.mark.case("I08")
 async def test_no_word_moves_the_deadline(open_world: OpenWorld) -> None:
     async def act(context: CallContext) -> str:

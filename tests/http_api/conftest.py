@@ -97,7 +97,7 @@ def tools_of(desk: Desk) -> list[placet.Tool]:
         desk.done.append({"word": word})
         return f"slowly {word}"
 
-    @placet.tool(effect="read", retry=placet.RetryPolicy(max_attempts=1))
+    @placet.tool(effect="read", retry=placet.RetryPolicy(max_attempts=1), silence_seconds=12.5)
     async def broken(word: str) -> str:
         """Break."""
         raise RuntimeError("something secret")

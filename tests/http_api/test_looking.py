@@ -148,8 +148,9 @@ async def test_everybody_is_listed_the_tools_it_may_see(api: Api) -> None:
 
     assert await names("t-agent") == ["broken", "look", "note", "pay", "send", "slow"]
     assert await names("t-plain") == ["broken", "look"]
-    (look,) = [t for t in (await api.get("/v1/tools", as_="t-plain")).json()["tools"] if t["name"] == "look"]
+    broken, look = (await api.get("/v1/tools", as_="t-plain")).json()["tools"]
     assert look["arguments"]["properties"].keys() == {"word"}
+    assert (broken["silence_seconds"], look["silence_seconds"]) == (12.5, None)
 
 
 async def test_the_policy_in_force_has_a_version(api: Api) -> None:

@@ -31,6 +31,7 @@ from tests.kill_points.actors import AGENT, PERSON, SURVIVED, Place, approve, en
 
 VIEWER = placet.Principal.agent("agent-3", tenant="acme", roles=["viewer"], scopes=[])
 CONFIG: Any = {"configurable": {"thread_id": "thread-1"}}
+OTHER: Any = {"configurable": {"thread_id": "thread-2"}}
 TURN: Any = {"messages": [HumanMessage("pay it back", id="h1")]}
 WHOLE = {"finish_reason": "tool_calls"}
 
@@ -60,9 +61,17 @@ DONE = AIMessage(content="done", id="ai-9")
 
 @asynccontextmanager
 async def agent_of(
-    place: Place, *messages: AIMessage, others: tuple[Any, ...] = (), tools: tuple[Any, ...] = (), who: Any = AGENT
+    place: Place,
+    *messages: AIMessage,
+    others: tuple[Any, ...] = (),
+    after: tuple[Any, ...] = (),
+    tools: tuple[Any, ...] = (),
+    who: Any = AGENT,
 ) -> AsyncIterator[tuple[Gate, Any, Model]]:
-    """A gate and an agent on it; `others` are around the boundary, as everything before it in the list is."""
+    """A gate and an agent on it; `others` are around the boundary, as everything before it in the list is.
+
+    Those `after` it hear of the model's answer before it does.
+    """
     async with (
         open_gate(place, timeout_seconds=10.0) as gate,
         AsyncSqliteSaver.from_conn_string(str(place.folder / "graph.db")) as checkpointer,
@@ -71,7 +80,7 @@ async def agent_of(
         boundary = BoundaryMiddleware(gate, principal=lambda config: who)
         await checkpointer.setup()
         agent = create_agent(
-            model, tools=list(tools), middleware=[*others, boundary], checkpointer=strict(checkpointer)
+            model, tools=list(tools), middleware=[*others, boundary, *after], checkpointer=strict(checkpointer)
         )
         yield gate, agent, model
 
@@ -158,6 +167,29 @@ async def test_nothing_that_wraps_tool_calls_repeats_or_swallows_them(place: Pla
 
     assert ["succeeded" in answers(result)["b"], "replayed" in answers(result)["a"]] == [True, True]
     assert acted(place) == 2
+
+
+class Reminds(AgentMiddleware):
+    """Says something of its own after each answer of the model's."""
+
+    async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return {"messages": [HumanMessage("be brief")]}
+
+
+async def test_words_put_after_the_models_answer_pass_and_between_a_call_and_its_answer_they_are_misuse(
+    place: Place,
+) -> None:
+    call_and_words = (DONE, says(call("pay", "o-1", call_id="a")))
+    async with agent_of(place, *call_and_words, after=(Reminds(),)) as (_, agent, _):
+        result = await agent.ainvoke(TURN, CONFIG, durability="sync")
+        with pytest.raises(MisuseError, match="last in the list"):
+            await agent.ainvoke(TURN, OTHER, durability="sync")
+    async with agent_of(place, DONE, others=(Reminds(),)) as (_, agent, _):
+        before = await agent.ainvoke(TURN, OTHER, durability="sync")
+
+    assert [message.content for message in result["messages"]][1:] == ["done", "be brief"]
+    assert before["messages"][-1].content == "be brief"
+    assert acted(place) == 0
 
 
 @pytest.mark.case("P03")

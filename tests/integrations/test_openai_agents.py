@@ -354,6 +354,34 @@ async def test_a_run_that_is_traced_with_arguments_is_refused_and_nothing_runs(p
     assert spans and CANARY not in str(spans)
 
 
+async def test_a_traced_run_whose_call_asks_a_person_is_refused_before_it_asks(place: Place, traces: Collector) -> None:
+    async with boundary_of(place) as (gate, boundary):
+        with pytest.raises(UserError, match="run_config"):
+            await Runner.run(agent_of(boundary, [refund(CANARY)]), "x", context=Mine())
+
+        assert await gate.desk.pending(by=PERSON) == ()
+    spans = [span for span in traces.sent if span.get("span_data", {}).get("type") == "function"]
+    assert spans and CANARY not in str(spans)
+
+
+async def test_a_run_whose_traces_would_hold_what_an_agent_inside_it_says_is_refused(
+    place: Place, traces: Collector
+) -> None:
+    async with boundary_of(place) as (_, boundary):
+        inner = agent_of(boundary, [function_call("pay", '{"order":"o-1","amount":5}', call_id="a")], [DONE])
+        helper = boundary.agent_tool(
+            inner, tool_name="helper", tool_description="Pays back.", run_config=boundary.run_config()
+        )
+        call = function_call("helper", f'{{"input":"{CANARY}"}}', call_id="h")
+        outer = Agent(name="desk", model=ScriptedModel([[call], [DONE]]), tools=[helper])
+        with pytest.raises(UserError, match="run_config"):
+            await Runner.run(outer, "x", context=Mine())
+
+    spans = [span for span in traces.sent if span.get("span_data", {}).get("type") == "function"]
+    assert acted(place) == 0
+    assert spans and CANARY not in str(spans)
+
+
 async def test_a_run_that_is_not_traced_needs_no_configuration_of_ours(place: Place) -> None:
     async with boundary_of(place) as (_, boundary):
         agent = agent_of(boundary, [function_call("pay", '{"order":"o-1","amount":5}', call_id="a")], [DONE])

@@ -25,7 +25,7 @@ from pydantic_ai.usage import RunUsage
 
 import placet
 from placet.engine.gate import Gate
-from placet.errors import MisuseError
+from placet.errors import MisuseError, StoreUnavailable
 from placet.integrations.pydantic_ai import BoundaryToolset, woken
 from placet.model.principal import Principal
 from tests.kill_points.actors import AGENT, PERSON, SURVIVED, Place, approve, ended, open_gate, start
@@ -92,6 +92,21 @@ def answers(result: Any) -> dict[str, Any]:
 def context(**more: Any) -> RunContext[Mine]:
     """What the framework hands to a toolset."""
     return RunContext(deps=Mine(), model=FunctionModel(Script()), usage=RunUsage(), **more)
+
+
+def failing_once(gate: Gate) -> Any:
+    sound, faults = gate.store.same_ask, [StoreUnavailable("gone")]
+
+    async def once(*args: Any, **more: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return await sound(*args, **more)
+
+    return once
+
+
+async def unavailable(*_: Any, **__: Any) -> Any:
+    raise StoreUnavailable("gone")
 
 
 def acted(place: Place) -> int:
@@ -197,6 +212,53 @@ async def test_a_call_of_a_listed_question_that_the_gate_refuses_is_answered_and
 
         assert await gate.desk.pending(by=PERSON) == ()
     assert result.output == "done" and json.loads(answers(result)["b"])["status"] == "invalid"
+
+
+@pytest.mark.parametrize("gone", ["draining", "cancelled", "store"])
+async def test_a_call_that_nobody_was_asked_about_is_answered_and_not_deferred(
+    place: Place, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that waits for a person whom nobody asked would wait for good."""
+    async with toolset_of(place) as (gate, toolset):
+        if gone == "draining":
+            await gate.drain(0.1)
+        elif gone == "cancelled":
+            await gate.runs.begin("c-1", by=AGENT, limits=placet.RunLimits())
+            await gate.runs.cancel("c-1", by=AGENT)
+        else:
+            monkeypatch.setattr(gate.store, "same_ask", unavailable)
+        result = await agent_of(toolset, Script(says(refund()), DONE)).run("x", deps=Mine(), conversation_id="c-1")
+
+    assert (result.output, acted(place)) == ("done", 0)
+    codes = {"draining": "draining", "cancelled": "run_cancelled", "store": "boundary_unavailable"}
+    assert json.loads(answers(result)["b"])["code"] == codes[gone]
+
+
+async def test_a_question_that_could_not_be_asked_at_first_is_asked_and_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with toolset_of(place) as (gate, toolset):
+        monkeypatch.setattr(gate.store, "same_ask", failing_once(gate))
+        result = await agent_of(toolset, Script(says(refund()))).run("x", deps=Mine())
+
+        assert result.output.metadata == {"b": {"placet": {"approval_id": await asked(gate)}}}
+
+
+async def test_what_acted_after_all_is_told_as_done_once_it_is_woken(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with toolset_of(place) as (gate, toolset):
+        agent = agent_of(toolset, Script(says(refund()), DONE))
+        first = await agent.run("x", deps=Mine(), conversation_id="c-1")
+        await approve(gate, await asked(gate))
+        monkeypatch.setattr(gate.store, "same_ask", failing_once(gate))
+        again = await agent.run(message_history=first.all_messages()[:2], deps=Mine(), conversation_id="c-1")
+        assert again.output.metadata == {"b": {"placet": {"approval_id": None}}}
+        result = await agent.run(
+            message_history=again.all_messages(), deferred_tool_results=woken(again.output), deps=Mine()
+        )
+
+    assert (answers(result)["b"]["status"], acted(place)) == ("replayed", 1)
 
 
 # ---------------------------------------------------------------- what the framework says is only a wake-up
@@ -375,13 +437,15 @@ async def test_a_traced_run_is_refused_unless_its_traces_hold_no_content(place: 
     def instrumented(traces: Traces, *, has_content: bool) -> Instrumentation:
         return Instrumentation(settings=InstrumentationSettings(tracer_provider=traces, include_content=has_content))
 
-    script = Script(says(pay(CANARY)), says(pay(CANARY)), DONE)
+    script = Script(says(pay(CANARY)), DONE)
     async with toolset_of(place) as (_, toolset):
+        refused = Traces()
         with pytest.raises(MisuseError, match="include_content"):
-            await agent_of(toolset, script, capabilities=[instrumented(Traces(), has_content=True)]).run(
+            await agent_of(toolset, script, capabilities=[instrumented(refused, has_content=True)]).run(
                 "x", deps=Mine()
             )
-        assert acted(place) == 0
+        assert (acted(place), script.told) == (0, [])  # before the model is asked: its answer would be in the trace
+        assert refused.heard and CANARY not in "".join(refused.heard)
         traces = Traces()
         await agent_of(toolset, script, capabilities=[instrumented(traces, has_content=False)]).run("x", deps=Mine())
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +25,7 @@ from placet.ports.rate_limits import RateLimiter
 from placet.ports.sign_in import SignIn
 from placet.serve.mcp_front import mcp_front
 from placet.testing import FixedSignIn
+from tests.cli.interpreter import SERVERS, Interpreter, Started
 from tests.mcp_server.tools import MARA, SETTINGS, WHO, tools_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -38,6 +37,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 WITH_PAGES: dict[str, Any] = {"elicitation": {"url": {}, "form": {}}}
 PUBLIC = Resource(site=SITE, audience=f"{SITE}/mcp", issuers=("https://issuer.test",), is_public=True)
+_SERVED = Interpreter("tests.mcp_server.served", loads=SERVERS)
 QUICK = McpSettings(wait_seconds=0.2, poll_seconds=0.02, progress_seconds=0.02, max_rounds=3, page_size=4)
 
 
@@ -166,15 +166,14 @@ class Gateway:
     wait_seconds: float = 20.0
     port: int = 0
     url: str = ""
-    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+    process: Started | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.mcp_server.served", str(self.folder), str(self.port)]
-        self.process = subprocess.Popen(
-            [*command, str(self.wait_seconds)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().strip()
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+        process = _SERVED.start((str(self.folder), str(self.port), str(self.wait_seconds)), REPOSITORY, kept)
+        assert process is not None
+        self.process = process
+        self.url = process.stdout.readline().decode().strip()
         self.port = int(self.url.rpartition(":")[2])
 
     def kill(self) -> None:
@@ -193,8 +192,7 @@ class Gateway:
             return 0
         os.kill(process.pid, how)
         code = process.wait(PATIENCE_SECONDS)
-        assert process.stdout is not None
-        process.stdout.close()
+        process.close()
         return code
 
     def post(

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from placet.testing import FixedSignIn
+from placet import AwaitingApproval
+from placet.testing import FakeClock, FixedSignIn
 from tests.mcp_server.conftest import QUICK, WITH_PAGES, Gateway, in_process, modern, said_in
-from tests.mcp_server.tools import AGENT, MARA, WHO, acted
+from tests.mcp_server.tools import AGENT, MARA, OTHER, WHO, acted
 
 PAY: dict[str, Any] = {"name": "pay", "arguments": {"amount": 5}}
 ACCEPTED = {"approval": {"action": "accept"}}
@@ -21,6 +22,10 @@ ACCEPTED = {"approval": {"action": "accept"}}
 
 def approval_of(result: dict[str, Any]) -> str:
     return str(result["_meta"]["io.placet/outcome"]["approval_id"])
+
+
+def run_of(result: dict[str, Any]) -> str:
+    return str(result["_meta"]["io.placet/outcome"]["run"])
 
 
 def again(result: dict[str, Any], responses: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -71,6 +76,60 @@ def test_a_client_without_pages_asks_again_with_what_it_was_given_after_a_restar
     other = gateway.ask("tools/call", PAY | {"arguments": {"amount": 6}}, meta=retry)
     assert other["result"]["structuredContent"]["status"] == "conflict"
     assert acted(gateway.folder) == ["paid 5"]
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+async def test_the_same_call_meets_its_question_in_a_process_that_was_started_since(
+    tmp_path: Path, is_decided: bool
+) -> None:
+    """A model sends arguments, and nothing of `_meta`; its session's run, or its hour's, is another one by now."""
+    async with in_process(tmp_path) as door:
+        door.mcp._calls._namer._clock = FakeClock()  # in another hour, so under another run
+        asked = (await door.ask("tools/call", PAY))["result"]
+        if is_decided:
+            await door.approve(approval_of(asked))
+    async with in_process(tmp_path) as door:
+        other = (await door.ask("tools/call", PAY | {"arguments": {"amount": 6}}))["result"]
+        assert approval_of(other) != approval_of(asked)
+        again = (await door.ask("tools/call", PAY))["result"]
+        if not is_decided:
+            assert approval_of(again) == approval_of(asked)
+            await door.approve(approval_of(asked))
+            again = (await door.ask("tools/call", PAY))["result"]
+        assert again["structuredContent"]["status"] == "succeeded"
+        anew = (await door.ask("tools/call", PAY))["result"]
+        assert anew["structuredContent"]["status"] == "awaiting_approval"
+        assert approval_of(anew) != approval_of(asked)
+        assert run_of(anew) not in (run_of(asked), "") and run_of(again) == run_of(asked)
+    assert acted(tmp_path) == ["paid 5"]
+
+
+async def test_who_names_its_run_asks_in_it_whatever_stands_open(tmp_path: Path) -> None:
+    mine = {"io.placet/run": "mine"}
+    async with in_process(tmp_path) as door:
+        first = (await door.ask("tools/call", PAY, meta=mine))["result"]
+    async with in_process(tmp_path) as door:
+        unnamed = (await door.ask("tools/call", PAY))["result"]
+    async with in_process(tmp_path) as door:
+        named = (await door.ask("tools/call", PAY, meta=mine))["result"]
+    assert approval_of(named) == approval_of(first) != approval_of(unnamed)
+
+
+async def test_nobody_meets_the_question_of_another(tmp_path: Path) -> None:
+    async with in_process(tmp_path) as door:
+        door.mcp._calls._namer._clock = FakeClock()
+        asked = (await door.ask("tools/call", PAY, as_="t-other"))["result"]
+        await door.approve(approval_of(asked))
+        session = f"mcp-session-{'0' * 32}"
+        theirs = await door.gate.submit(
+            {"call_id": "c1", "tool": "pay", "arguments": {"amount": 5}}, principal=OTHER, run=session
+        )
+        assert isinstance(theirs, AwaitingApproval)
+    async with in_process(tmp_path) as door:
+        mine = (await door.ask("tools/call", PAY))["result"]
+    assert run_of(mine) not in (run_of(asked), session)
+    assert mine["structuredContent"]["status"] == "awaiting_approval" and approval_of(mine) != approval_of(asked)
+    assert acted(tmp_path) == []
 
 
 async def test_the_same_call_again_is_the_same_question_and_runs_once(tmp_path: Path) -> None:

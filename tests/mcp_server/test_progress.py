@@ -109,14 +109,28 @@ async def test_signs_of_life_go_on_from_where_the_tool_is() -> None:
     ]
 
 
-async def test_numbers_rise_at_any_size_and_end_before_they_are_none() -> None:
+async def test_numbers_rise_at_any_size_and_no_word_of_a_tool_ends_the_signs_of_life() -> None:
+    clock, client = Moved(), Client()
+    reporter = Reporter(client, clock=clock, every_seconds=5.0)  # type: ignore[arg-type]
+    async with reporter.until_answered():
+        for done in (1e300, 2.0**53, -5.0, sys.float_info.max, 1.0):
+            reporter.heard(word(done))
+        await turns()
+        clock.advance(5.0)
+        await turns()
+    said = [each[0] for each in client.heard]
+    assert said == sorted(set(said)) and len(said) == 6
+    assert client.heard[-1][2] == STILL_RUNNING
+
+
+async def test_after_the_answer_nothing_is_told_any_more() -> None:
     client = Client()
     reporter = Reporter(client, clock=Moved(), every_seconds=5.0)  # type: ignore[arg-type]
     async with reporter.until_answered():
-        for done in (1e300, 1e300, -5.0, sys.float_info.max, 1.0):
-            reporter.heard(word(done))
-    said = [each[0] for each in client.heard]
-    assert said == sorted(set(said)) and len(said) == 4
+        reporter.heard(word(1))
+    reporter.heard(word(2))
+    await turns()
+    assert [each[0] for each in client.heard] == [1]
 
 
 async def test_a_slow_client_costs_its_oldest_words_and_a_gone_one_nothing() -> None:

@@ -21,7 +21,7 @@ from placet.mcp_server.resource import Resource
 from placet.mcp_server.sessions import Sessions
 from placet.mcp_server.settings import McpSettings
 from placet.mcp_server.state import Names, Round, _Codec, round_from
-from placet.mcp_server.stdio import _line_of, _lines
+from placet.mcp_server.stdio import _line_of, _lines, _Sink
 from placet.mcp_server.tracing import trace_of
 from placet.model.relaying import Notice
 from placet.ports.keys import SealPurpose
@@ -80,7 +80,7 @@ def test_no_more_is_remembered_than_fits() -> None:
     namer = Namer(clock=FakeClock(), ids=SeededIds(1), keys=KEYS)
     for amount in range(5_000):
         namer.remember(named(namer), principal=AGENT, tool="pay", arguments={"amount": amount})
-    assert len(namer._waiting) == 4_096
+    assert sum(map(len, namer._waiting.values())) == namer._count == 64
 
 
 def test_a_session_is_the_run_of_its_calls() -> None:
@@ -210,6 +210,14 @@ async def test_lines_are_bounded_and_none_of_a_long_one_is_kept() -> None:
         file.seek(0)
         found = [line async for line in _lines(file.fileno(), most=1_000)]
     assert found == [b"one", None, b"two", None, b"z" * 1_000]
+
+
+async def test_the_null_device_has_no_lines_and_takes_all_that_is_written() -> None:
+    with open(os.devnull, "r+b", buffering=0) as nothing:
+        assert [line async for line in _lines(nothing.fileno(), most=10)] == []
+        sink = await _Sink.at(nothing.fileno())
+        await sink.write(b"x\n")
+        sink.close()
 
 
 async def test_lines_come_in_pieces_of_any_size() -> None:

@@ -149,6 +149,21 @@ async def test_a_deployment_may_have_it_go_on_where_the_message_is(
 
 
 @pytest.mark.case("N09")
+async def test_no_span_has_a_name_that_a_client_made_up_and_no_call_resumes_what_was_never_paused(
+    tmp_path: Path, server: Server, spans: list[Told]
+) -> None:
+    async with door_of(tmp_path, server) as door:
+        asked = await note(door, {"io.placet/run": "canary-run", "io.placet/trace": CLIENT})
+        (only,) = spans
+        assert not only.name.startswith("resumed")
+        await door.approve(outcome_of(asked)["approval_id"])
+        done = await note(door, asked["_meta"]["io.placet/retry"])
+    assert outcome_of(done)["run"] == "canary-run"
+    assert spans[-1].name == "resumed desk.note"
+    assert not any("canary" in str(value) for each in spans for value in each.attributes.values())
+
+
+@pytest.mark.case("N09")
 async def test_whoever_comes_back_in_the_same_trace_has_its_own_span_as_parent(
     tmp_path: Path, server: Server, spans: list[Told]
 ) -> None:

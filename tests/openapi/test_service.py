@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import json
 import re
 import socket
 import ssl
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
+from placet.adapters.telemetry.logs import JsonFormatter
 from placet.adapters.transports.http.service import SHARE_TO_CONNECT, HttpService, _Begun
 from placet.errors import NotSent
 from placet.model.destinations import SecretPlace, SecretRef
@@ -376,8 +378,11 @@ async def test_no_proxy_of_the_environment_is_used(serving: Serving, monkeypatch
 
 
 def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What whoever is on call is told."""
-    return [vars(each)["reason"] for each in caplog.records if each.name == "placet.upstreams"]
+    """What whoever is on call is told: in the words of a line, and in the logs of a process that writes JSON."""
+    lines = [each for each in caplog.records if each.name == "placet.upstreams"]
+    found = [str(json.loads(JsonFormatter().format(each))["code"]) for each in lines]
+    assert all(each.getMessage().endswith(f": {code}") for each, code in zip(lines, found, strict=True))
+    return found
 
 
 def asking(**said: Any) -> dict[str, Any]:

@@ -129,5 +129,5 @@ def test_without_the_extra_json_is_read_and_yaml_told_how(tmp_path: Path, monkey
     assert document_text(tmp_path / "a.json") == ' {"openapi": "3.1.0"}'
     with pytest.raises(DocumentRefused) as refused:
         yaml_as_json("openapi: 3.1.0")
-    assert (refused.value.code, "placet[openapi]" in refused.value.hint) == ("extra_missing", True)
+    assert (refused.value.code, "checkout[openapi]" in refused.value.hint) == ("extra_missing", True)
     assert refused.value.__context__ is None

@@ -44,12 +44,37 @@ SECRETS: dict[str, dict[str, Any]] = {
     "a list of them": form(x={"type": "array", "title": "Recovery codes", "items": TEXT}),
     "a schema that is none": form(password=True),
     "no mode said": {**form(secret=TEXT), "mode": "form"},
+    "a number behind it": form(pwd1=TEXT),
+    "two scripts": form(x={**TEXT, "title": "P\u0430ssword"}),
+    "two scripts in the message": form("Enter your p\u0430ssword", x=TEXT),
+    "nested, whatever it says": form(x={"type": "object", "properties": {"y": TEXT}}),
+    "a list of forms": form(x={"type": "array", "items": {"type": "object", "properties": {"y": TEXT}}}),
+    "a list of lists": form(x={"type": "array", "items": {"type": "array", "items": TEXT}}),
+    "more places than anybody reads": form(**{f"x{number}": TEXT for number in range(101)}),
+    "a name without end": form(**{"x" * 257: TEXT}),
+    "words without end": form(**{name: {**TEXT, "description": "y" * 8_000} for name in "abc"}),
+    "words without end, of lists": form("y" * 8_000, x={"type": "array", "items": {**TEXT, "title": "y" * 8_000},
+        "title": "y" * 1_000}),
+    "a list of hidden words": form(x={"type": "array", "items": {**TEXT, "format": "password"}}),
+    "chosen, and hidden": form(x={**TEXT, "enum": ["a"], "format": "password"}),
+    **{f"closed by {name}": form(password={**TEXT, "title": "Password", **member}) for name, member in {
+        "anyOf of nothing said": {"anyOf": [{"minLength": 1}]}, "anyOf empty": {"anyOf": []},
+        "anyOf of something": {"anyOf": [{}]}, "oneOf pattern": {"oneOf": [{"pattern": "."}]},
+        "oneOf empty": {"oneOf": []}, "one of them open": {"oneOf": [{"const": "a"}, {}]}, "enum empty": {"enum": []},
+        "enum of nothing": {"enum": [None]}, "const of nothing": {"const": None}, "properties": {"properties": {}},
+        "items boolean": {"items": {"type": "boolean"}}, "items enum": {"items": {"enum": ["x"]}},
+    }.items()},
 }  # fmt: skip
 HARMLESS: dict[str, dict[str, Any]] = {
     "name": form("Who are you?", name=TEXT, email={**TEXT, "format": "email"}, age={"type": "integer"}),
     "confirmation": form("Reset the password of ann?", confirm={"type": "boolean"}),
     "a choice": form("Which credentials?", which={**TEXT, "enum": ["staging", "production"]}),
     "choices": form(password_policy={"type": "array", "items": {"type": "string", "enum": ["weak", "strong"]}}),
+    "titled choices": form(secret={**TEXT, "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}),
+    "titled choices, several": form(tokens={"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}),
+    "a list of words": form(x={"type": "array", "items": TEXT}),
+    "other words": form(secretary=TEXT, tokenizer=TEXT),
+    "one script each": form("Имя, name", имя=TEXT),
     "nothing to fill in": form("Your password has run out. Go on?"),
     "words inside words": form("Which spinning compass, by author?", compass=TEXT, opinion=TEXT, spin=TEXT),
     "an order": form("Pin the message? Say why.", reason=TEXT, card_colour=TEXT),
@@ -70,6 +95,22 @@ def test_a_form_that_asks_for_a_secret_is_not_asked(params: dict[str, Any]) -> N
 def test_a_form_that_asks_for_none_is_asked(params: dict[str, Any]) -> None:
     assert not asks_for_secret(params)
     assert relaying.refusal_of("elicitation/create", params, abilities=ALL) is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"enum": ["x"] * 5_000}, {"default": {"x": "y" * 8_000, **{f"z{each}": "y" * 8_000 for each in range(8)}}}],
+    ids=["values", "words"],
+)
+def test_what_nobody_reads_to_its_end_is_not_asked_and_not_looked_at_to_its_end(more: dict[str, Any]) -> None:
+    asked = form(x={**TEXT, **more})
+    assert relaying.refusal_of("elicitation/create", asked, abilities=ALL) == relaying.NOT_ASKED
+
+
+def test_letters_that_stand_for_many_are_not_spelled_out() -> None:
+    """One of these is eighteen, and a form of nothing else would be looked at for as much longer."""
+    assert asks_for_secret(form(x={**TEXT, "title": "\ufdfa" * 200}))
+    assert not asks_for_secret(form(x={**TEXT, "title": "\ufdfa"}))
 
 
 def test_a_page_is_the_place_for_secrets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -140,6 +141,12 @@ def test_a_generic_executor_that_was_let_in_stays_in_sight() -> None:
     assert findings(contract(name="sql", generic_executor="an old replica")) == [let_in]
 
 
+def test_what_only_an_admin_may_ask_for_names_that_role() -> None:
+    agent = Principal.agent("bot", tenant="acme", roles=("operator",), scopes=("p",))
+    found = {each.code: each.fix for each in findings(contract(risk="high"), agent=agent)}
+    assert found["out_of_reach"] == "give [agent] the role admin"
+
+
 @pytest.mark.parametrize(("redact", "is_shown"), [((), True), (("note",), True), (("password", "note"), False)])
 def test_an_argument_that_sounds_secret_is_found_where_the_approver_would_see_it(
     redact: tuple[str, ...], is_shown: bool
@@ -171,7 +178,8 @@ def test_an_argument_that_sounds_secret_is_found_where_the_approver_would_see_it
 def test_what_the_configured_agent_may_never_call_is_found_with_the_reasons(
     agent: Principal | None, reasons: str | None
 ) -> None:
-    unreachable = warning("out_of_reach", f"[agent] may never call it: {reasons}", "give [agent] the scope or role")
+    lacks = "the scope p" if reasons == "scope_missing" else "the role operator"
+    unreachable = warning("out_of_reach", f"[agent] may never call it: {reasons}", f"give [agent] {lacks}")
 
     assert findings(contract(), agent=agent) == ([] if reasons is None else [unreachable])
 
@@ -210,3 +218,21 @@ def test_of_a_tool_that_lives_elsewhere_it_is_said_what_to_write_in_its_manifest
         "irreversible_unasked": f'approval = "always" in [{table}] of {file}',
         "secret_shown": f'redact = ["password"] in [{table}] of {file}',
     }
+
+
+@pytest.mark.parametrize("name", ["password", "user's password", "password',)"])
+def test_the_field_to_hide_is_named_as_it_is_called(name: str) -> None:
+    async def carried(arguments: dict[str, Any]) -> object:
+        return None
+
+    made = placet.tool_from_schema(
+        carried,
+        name="desk.create",
+        arguments={"type": "object", "properties": {name: {"type": "string"}}},
+        effect="read",
+        origin=Origin(server="desk", tool="create", pin=Digest("a" * 64)),
+    )
+
+    (found,) = (each.fix for each in lint(made.contract, agent=None) if each.code == "secret_shown")
+
+    assert found == f"redact = [{json.dumps(name)}] in [tools.create] of upstreams/desk.toml"

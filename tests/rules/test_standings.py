@@ -31,6 +31,7 @@ def stood(
 
 
 PINNED, OTHER = a_definition(), a_definition(description="Another.")
+ODD = a_definition(description="10\u2009km")
 QUARANTINED = StopScope.quarantine("desk.create", a_pin().digest).key
 
 
@@ -54,6 +55,8 @@ QUARANTINED = StopScope.quarantine("desk.create", a_pin().digest).key
         ({"accepted": (), "live": ()}, PinState.GONE),  # there are terms for what is not there
         ({"accepted": (), "live": None}, PinState.NEW),
         ({"accepted": (PINNED,), "live": (PINNED, PINNED)}, PinState.CHANGED),
+        ({"accepted": (ODD,), "live": (ODD,)}, PinState.UNFIT),
+        ({"accepted": (ODD,), "live": (PINNED,)}, PinState.CHANGED),
     ],
     ids=str,
 )

@@ -14,7 +14,7 @@ from placet.model.pins import Definition, Pins
 from placet.model.upstreams import Manifest
 from placet.rules.contracts import Tool
 from placet.rules.upstream_results import is_content
-from placet.rules.upstream_tools import described, refuse_unservable, served, tool_of
+from placet.rules.upstream_tools import described, refuse_unservable, served, tool_of, unfit
 from tests.rules.definitions import a_definition, a_pin, some_terms
 
 
@@ -156,6 +156,16 @@ def test_two_accepted_tools_that_are_called_alike_are_both_hidden() -> None:
     manifest = Manifest(server="desk", terms={tool: some_terms(tool) for tool in names})
 
     assert [each.name for each in served(pins, manifest)] == ["desk.other"]
+
+
+@pytest.mark.case("L04")
+def test_what_was_accepted_and_says_what_nobody_sees_is_hidden_alone() -> None:
+    odd = a_definition("odd", description="10\u2009km")
+    pins = Pins(pins={("desk", each.tool): a_pin(each) for each in (odd, a_definition("good"))})
+    manifest = Manifest(server="desk", terms={tool: some_terms(tool) for tool in ("good", "odd")})
+
+    assert [each.name for each in served(pins, manifest)] == ["desk.good"]
+    assert unfit(pins, manifest) == ("odd",)
 
 
 def test_whether_a_tool_can_be_made_is_known_before_it_is_accepted() -> None:

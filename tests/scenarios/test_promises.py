@@ -88,6 +88,7 @@ WAITS = {
     "engine/inline.py": "until a run is due, where nobody says that one is",
     "engine/keeper.py": "between two rounds of recovery, and two signs of life",
     "engine/progressing.py": "until an attempt has said nothing for as long as its contract lets it",
+    "engine/stepping.py": "before a step that was left and asks on is told so again",
     "engine/known.py": "for the same operation that runs elsewhere",
     "engine/waiting_room.py": "for what somebody outside asked to be told of",
 }

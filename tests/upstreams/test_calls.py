@@ -257,12 +257,36 @@ async def test_an_answer_larger_than_what_is_read_leaves_a_write_unknown_and_oth
 # ---------------------------------------------------------------- HTTP
 
 
+@pytest.mark.parametrize("manner", ["status 307", "status 401"])
+@pytest.mark.parametrize("era", ["handshake"], indirect=True)
+async def test_a_write_that_is_turned_away_twice_has_been_sent_twice_and_is_in_doubt(http: Server, manner: str) -> None:
+    async with gate_with(joined(over_http(http))) as gate:
+        await submit(gate, "desk.echo", call="c-0")
+        http.do("manner", manner=manner)
+        outcome = await submit(gate, "desk.say", "x")
+        http.do("manner", manner="")
+        after = await submit(gate, "desk.note", "y", call="c-2")
+
+    assert (outcome.status, outcome.code) == ("unknown", "effect_unknown")
+    assert [each["text"] for each in http.lines("called")] == ["hello", "", "", "y"]
+    assert after.status == "succeeded"
+
+
+@pytest.mark.parametrize("era", ["handshake"], indirect=True)
+async def test_a_server_that_lets_nobody_in_is_sent_a_write_once(http: Server) -> None:
+    async with gate_with(joined(over_http(http))) as gate:
+        await submit(gate, "desk.echo", call="c-0")
+        http.do("manner", manner="redirect")
+        outcome = await submit(gate, "desk.say", "x")
+
+    assert (outcome.status, outcome.code) == ("failed", "upstream_unavailable")
+    assert outcome.may_have_acted is False
+
+
 @pytest.mark.parametrize(
     ("manner", "status", "code"),
     [
         ("status 429", "failed", "remote_busy"),
-        ("status 401", "failed", "upstream_unavailable"),
-        ("status 403", "failed", "upstream_unavailable"),
         ("redirect", "failed", "upstream_unavailable"),
         ("status 500", "unknown", "effect_unknown"),
         ("status 302", "unknown", "effect_unknown"),

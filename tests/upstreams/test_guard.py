@@ -13,6 +13,7 @@ from placet.adapters.clock import SystemClock
 from placet.adapters.telemetry.upstream_metrics import PrometheusUpstreamMeter
 from placet.bootstrap.joined import Around
 from placet.bootstrap.upstreams import McpUpstream
+from placet.engine.discovering import Discovered
 from placet.errors import NotSent
 from placet.model.context import CallContext
 from placet.model.identifiers import CallId, Digest, OperationKey, RunId
@@ -43,7 +44,7 @@ async def call(upstream: McpUpstream, tool: str, guard: Guard, **how: Any) -> st
     async def quarantine(_: Drift) -> bool:
         return True
 
-    async def discovered(server: str, tools: Collection[str]) -> tuple[str, ...]:
+    async def discovered(server: str, tools: Collection[str]) -> tuple[Discovered, ...]:
         return ()
 
     async def is_quarantined(name: str, pin: Digest) -> bool:

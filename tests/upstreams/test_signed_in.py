@@ -20,9 +20,10 @@ from placet.model.upstreams import Credential, CredentialForm, StreamableWay, Up
         ("{}", False),
         ("[" * 10_000, False),
         (json.dumps({"client": {"client_id": "c"}}), False),
+        (json.dumps({"tokens": {"token_type": "Bearer"}}), False),
         (json.dumps({"tokens": {"access_token": "t", "token_type": "Bearer"}}, indent=2), True),
     ],
-    ids=["no file", "empty", "nothing", "no JSON", "a client alone", "tokens"],
+    ids=["no file", "empty", "nothing", "no JSON", "a client alone", "no token", "tokens"],
 )
 def test_it_is_said_where_nobody_has_signed_in_yet(tmp_path: Path, kept: str | None, is_signed_in: bool) -> None:
     file = tmp_path / "desk.tokens.json"

@@ -108,7 +108,7 @@ def tools(
         looks(word)
         return word
 
-    @placet.tool(**write | (pay or {}), approval="always", name="pay")
+    @placet.tool(**write | {"approval": "always"} | (pay or {}), name="pay")
     async def take(word: str, count: int) -> str:
         """Take the money."""
         payments((word, count))

@@ -16,6 +16,7 @@ from placet import (
     Matrix,
     Move,
     Next,
+    NotSent,
     Principal,
     RequirementKind,
     RunLimits,
@@ -28,7 +29,7 @@ from placet.model.identifiers import PolicyVersion, RunId
 from placet.model.outcome import Outcome
 from tests.engine.conftest import SCOPE
 from tests.workflows.conftest import OpenShop, Shop
-from tests.workflows.order import BOSS, Order, with_step
+from tests.workflows.order import AGENT, BOSS, Order, with_step
 
 EDITOR = Principal.person("edith", tenant="acme", roles=("operator",), scopes=("approvals.decide", SCOPE))
 OTHER_EDITOR = replace(EDITOR, subject="edgar")
@@ -145,6 +146,33 @@ async def test_a_question_that_was_taken_back_refuses_the_call_and_is_not_asked_
     assert len(await asked(shop)) == 1 + is_edited
     (refused,) = [event for event in shop.world.events("completed") if event.get("detail") == "approval_withdrawn"]
     assert refused["outcome"] == "denied"
+
+
+async def test_a_question_about_a_second_attempt_that_was_taken_back_is_not_asked_anew(open_shop: OpenShop) -> None:
+    """The first attempt was not sent, so the call may be made once more; of that the person said no more."""
+    shop = await open_shop(ship={"approval": "always"})
+
+    async def not_sent() -> None:
+        raise NotSent
+
+    async def again() -> Outcome:
+        step = {"call_id": "sending", "tool": "ship", "arguments": {"word": "book"}}
+        return await shop.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key="k")
+
+    shop.shipments.meanwhile = not_sent  # type: ignore[attr-defined]
+    first: Any = await again()
+    shown = await shop.world.gate.desk.show(first.approval_id, by=BOSS)
+    await shop.world.gate.desk.approve(first.approval_id, by=BOSS, digest=shown.digest)
+    failed, sent = await again(), shop.shipments.count
+    second: Any = await again()
+    await shop.world.gate.desk.withdraw(second.approval_id, by=BOSS)
+
+    outcome = await again()
+
+    assert ([first.code, failed.code, second.code], outcome.code) == (
+        ["approval_required", "not_sent", "approval_required"], "approval_withdrawn"
+    )  # fmt: skip
+    assert shop.shipments.count == sent
 
 
 async def test_an_edited_question_that_runs_out_has_the_first_asked_anew(open_shop: OpenShop) -> None:
@@ -283,6 +311,23 @@ async def test_what_a_crash_left_open_of_a_run_that_is_over_is_taken_back_by_who
 
     assert (report.status, report.is_news, report.withdrawn) == (RunStatus.FAILED, False, 1)
     assert await shop.world.gate.desk.pending(by=BOSS) == ()
+
+
+async def test_more_questions_than_are_listed_at_once_are_taken_back_too(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placet.engine.runs.MOST_LISTED", 2)
+    shop = await open_shop()
+    for count in range(5):
+        await shop.world.gate.submit(
+            {"call_id": f"c{count}", "tool": "pay", "arguments": {"word": "book", "count": count}},
+            principal=AGENT,
+            run="r1",
+        )
+
+    report = await shop.world.gate.runs.cancel("r1", by=BOSS)
+
+    assert (report.withdrawn, set(await asked(shop))) == (5, {ApprovalState.WITHDRAWN})
 
 
 async def test_another_call_that_says_the_same_does_not_become_the_edited_one(open_shop: OpenShop) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
-from placet import Busy, Ended, InlineDriver, Matrix, Waiting
+from placet import Busy, Ended, InlineDriver, Matrix, Move, Next, StepContext, Waiting
+from placet.engine import inline, precedence
 from placet.model.identifiers import PolicyVersion, RunId
 from tests.workflows.conftest import OpenShop, Shop
+from tests.workflows.order import Order, with_step
 
 
 class Newer(Matrix):
@@ -133,3 +137,77 @@ async def test_forged_wake_ups_of_what_waits_do_not_make_an_older_policy_ask(ope
         older.world.clock.advance(3_600)
 
     assert len(await asked(older)) == 2
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_after_a_rollback_every_run_is_taken_back_however_many_there_are(
+    open_shop: OpenShop, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than a process remembers, and none of them in the way of what else falls due."""
+    monkeypatch.setattr(precedence, "_MOST_SEEN", 2)
+    monkeypatch.setattr(inline, "_MOST_ASIDE", 2)
+    older, newer = await two(open_shop, where)
+    runs = [f"run-{number:02}" for number in range(6)]
+    for run in runs:
+        await older.start(run)
+        await older.drive(run)
+    older.world.clock.advance(1)
+    for run in runs:
+        await newer.drive(run)  # and then it is rolled back
+    restarted = await open_shop(store=where, clock=older.world.clock, spies=older, seed=2)
+    driver = InlineDriver(restarted.workflows)
+
+    assert await driver.catch_up() == 0
+    await restarted.start("another")
+    assert await driver.catch_up() == 1
+    for _ in range(12):  # six minutes
+        older.world.clock.advance(31)
+        await driver.catch_up()
+
+    left = {run: (await restarted.world.gate.store.run_checkpoint("acme", RunId(run))) for run in runs}
+    mine = restarted.world.gate.policy_version
+    assert [run for run, row in left.items() if row is None or row.policy_version != mine] == []
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_what_an_older_policy_asks_late_in_a_roll_out_is_asked_anew(open_shop: OpenShop, where: str) -> None:
+    older, newer = await two(open_shop, where)
+    driver = InlineDriver(newer.workflows)
+    for _ in range(20):  # ten minutes side by side
+        await driver.catch_up()
+        older.world.clock.advance(30)
+    await older.start()
+    await older.drive()  # and then it is replaced
+
+    for _ in range(3):
+        older.world.clock.advance(31)
+        await driver.catch_up()
+
+    assert [each == "newer" for each in await asked(older)] == [False, True]
+
+
+class Flaps(Matrix):
+    """Its version cannot be told now and then."""
+
+    is_there: ClassVar[list[bool]] = [True]
+
+    @property
+    def version(self) -> PolicyVersion:
+        if not self.is_there[-1]:
+            raise RuntimeError("gone")
+        return PolicyVersion("v1")
+
+
+async def test_a_policy_that_cannot_be_told_for_a_moment_is_no_newer_one(open_shop: OpenShop) -> None:
+    policy = Flaps()
+
+    async def check(inputs: Order, context: StepContext) -> Move:
+        policy.is_there.append(False)  # when the step is laid down
+        return Next("CONFIRM", inputs)
+
+    shop = await open_shop(with_step("CHECK", check), policy=policy)
+    await shop.start()
+    await shop.workflows.advance("acme", "r1")
+    policy.is_there.append(True)
+
+    assert isinstance(await shop.drive(), Waiting)

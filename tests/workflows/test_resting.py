@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from placet import (
     AwaitingApproval,
@@ -218,3 +219,23 @@ async def test_cancelling_lists_the_calls_of_the_run_that_go_on(open_shop: OpenS
     assert [[(call.call_id, call.tool) for call in report.running] for report in reports] == [
         [("SHIP.1.2", "ship")], []
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ["cancel", "pause"])
+async def test_a_step_during_which_its_run_is_paused_or_cancelled_is_no_stale_write(
+    open_shop: OpenShop, change: str
+) -> None:
+    metrics = CollectorRegistry()
+    shop = await open_shop(metrics=metrics)
+
+    async def meanwhile() -> None:
+        await getattr(shop.world.gate.runs, change)("r1", by=BOSS)
+
+    await shop.start()
+    await shop.approve(await shop.drive())
+    shop.shipments.meanwhile = meanwhile  # type: ignore[attr-defined]
+    progress = await shop.drive()
+
+    assert isinstance(progress, Ended if change == "cancel" else Unserved)
+    assert (progress.state, shop.shipments.count) == ("SHIP", 1)  # it was not laid down
+    assert metrics.get_sample_value("placet_stale_run_writes_total") == 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,15 +46,41 @@ async def test_whoever_serves_drives_what_is_begun_and_what_is_answered(open_sho
     assert (ended.status, shop.payments.count, shop.shipments.count) == ("done", 1, 2)
 
 
-async def test_many_runs_are_driven_some_at_once(open_shop: OpenShop) -> None:
+async def test_many_runs_are_driven_each_once_and_some_at_once(open_shop: OpenShop) -> None:
     shop = await open_shop()
-    for number in range(9):
+    for number in range(18):  # the store is asked for eight at a time
         await shop.start(f"r{number}")
     driver = InlineDriver(shop.workflows, at_once=2)
 
-    assert [await driver.catch_up(), await driver.catch_up(), await driver.catch_up()] == [8, 1, 0]
-    assert len(await shop.workflows.waiting(limit=9)) == 9
-    assert len(await shop.world.gate.desk.pending(by=BOSS)) == 9
+    assert [await driver.catch_up(), await driver.catch_up()] == [18, 0]
+    assert len(await shop.workflows.waiting(limit=99)) == 18
+    assert len(await shop.world.gate.desk.pending(by=BOSS)) == 18
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [asyncio.CancelledError("canary"), BaseExceptionGroup("canary", [SystemExit(0)])],
+    ids=["cancelled", "group"],
+)
+async def test_whatever_one_run_meets_the_others_are_driven(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: BaseException
+) -> None:
+    shop = await open_shop()
+    for run in ("r1", "r2", "r3"):
+        await shop.start(run)
+    kind = type(shop.world.gate.store)
+    real = kind.take_run
+
+    async def take_run(self: Any, take: Any) -> Any:
+        if take.run_id == "r2":
+            raise fault
+        return await real(self, take)
+
+    monkeypatch.setattr(kind, "take_run", take_run)
+
+    assert await InlineDriver(shop.workflows).catch_up() == 2
+    assert len(await shop.world.gate.desk.pending(by=BOSS)) == 2
+    assert "canary" not in caplog.text
 
 
 @pytest.mark.parametrize("where", ["sqlite"], indirect=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from placet import Breaker, Ended, Fail, Move, Next, Ready, RetryPolicy, StepContext, StopScope, Waiting
+from placet.engine import stepping
 from tests.workflows.conftest import OpenShop
 from tests.workflows.order import Order, with_step
 from tests.workflows.test_surviving import OPERATOR
@@ -141,3 +143,39 @@ async def test_what_a_refusal_says_of_when_to_ask_again_is_when_the_run_is_looke
 
     assert isinstance(waits, Waiting)
     assert (waits.code, waits.check_after_seconds) == ("circuit_open", 77.0)
+
+
+async def _asks_on(inputs: Order, context: StepContext) -> Move:
+    while True:
+        with suppress(BaseException):
+            outcome = await context.call("pay", {"word": inputs.order, "count": inputs.amount}, name="payment")
+            return Next("SHIP", inputs) if outcome.is_success else Fail("not_paid")
+
+
+async def _cleans_up_for_ever(inputs: Order, context: StepContext) -> Move:
+    try:
+        outcome = await context.call("pay", {"word": inputs.order, "count": inputs.amount}, name="payment")
+    except BaseException:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+    return Next("SHIP", inputs) if outcome.is_success else Fail("not_paid")
+
+
+@pytest.mark.parametrize("step", [_asks_on, _cleans_up_for_ever])
+async def test_a_step_that_will_not_be_left_is_left_behind_and_its_run_goes_on(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch, step: Any
+) -> None:
+    monkeypatch.setattr(stepping, "_ENDS_WITHIN_SECONDS", 0.05)
+    shop = await open_shop(with_step("PAY", step))
+    await shop.start()
+
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting) and waits.approvals
+    await shop.approve(waits)
+
+    ended = await shop.drive()
+    assert isinstance(ended, Ended)
+    assert (ended.status, shop.payments.count) == ("done", 1)
+    for left_behind in tuple(stepping._left_behind):
+        left_behind.cancel()

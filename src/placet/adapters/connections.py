@@ -2,7 +2,8 @@
 
 What the library has for this goes through a second layer that turns reading off and on around every piece and lets the
 loop turn once more for each. Here a request leaves in one piece, when its answer is waited for, and what has come is
-kept, within a bound, until it is read.
+kept, within a bound, until it is read: a little in each turn, because what is above makes up to an event of every few
+bytes. Nothing that came in clear is ever read as if it had come over TLS.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ _MOST_HELD_BYTES: Final = 65_536
 """Of a request, that wait for the rest of it; what is larger leaves in pieces."""
 _MOST_UNREAD_BYTES: Final = 65_536
 """From so many on nothing more is taken from the other side; as much again as one look brings may be there by then."""
+_MOST_HEAD_BYTES: Final = 65_536
+"""Of the beginning of an answer: its head, and all that comes before it to say that it takes longer."""
+_FEW_LINES: Final = 64
+_SLICE_BYTES: Final = 1_024
+"""Of what has more lines than a few, each of which may be an event, no more than this is read in one turn."""
 
 
 class Connections(httpcore.AsyncNetworkBackend):
@@ -51,25 +57,46 @@ class Connections(httpcore.AsyncNetworkBackend):
 
 
 class Connection(httpcore.AsyncNetworkStream):
-    """One connection. One reader at a time."""
+    """One connection. One reader at a time, who is told in time that the head of an answer was there: `has_begun`."""
 
     def __init__(self, transport: asyncio.Transport, wire: _Wire) -> None:
         self._transport = transport
         self._wire = wire
         self._held = bytearray()
+        self._head_bytes: int | None = 0
+
+    def has_begun(self) -> None:
+        """The head of the answer was read; what comes now is its body, which somebody else counts."""
+        self._head_bytes = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """What came, at least one byte of it; nothing once the other side has ended. What was written leaves first."""
+        """What came, at least one byte of it; nothing once the other side has ended. What was written leaves first.
+
+        Whoever reads on what is there already lets everybody else have their turn before.
+
+        Raises:
+            httpcore.ReadError: it was broken off, or the head of an answer is without end.
+            httpcore.ReadTimeout: nothing came.
+        """
         self._send()
         wire = self._wire
-        if not wire.has_news:
+        if self._head_bytes is not None:
+            max_bytes = min(max_bytes, _MOST_HEAD_BYTES - self._head_bytes)
+            if max_bytes <= 0:
+                raise httpcore.ReadError("the head of the answer is too large")
+        if wire.has_news:
+            await asyncio.sleep(0)  # noqa: TID251  # no time passes
+        else:
             try:
                 async with asyncio.timeout(timeout):
                     await wire.news()
             except TimeoutError as fault:
                 raise httpcore.ReadTimeout(str(fault)) from fault
         if wire.unread_bytes:
-            return wire.take(max_bytes)
+            piece = wire.take(max_bytes)
+            if self._head_bytes is not None:
+                self._head_bytes += len(piece)
+            return piece
         if not wire.has_ended:
             raise httpcore.ReadError(str(wire.fault or "")) from wire.fault
         return b""
@@ -78,6 +105,7 @@ class Connection(httpcore.AsyncNetworkStream):
         if self._wire.is_lost or self._transport.is_closing():
             raise httpcore.WriteError(str(self._wire.fault or "")) from self._wire.fault
         self._held += buffer
+        self._head_bytes = 0
         if len(self._held) < _MOST_HELD_BYTES:
             return
         self._send()
@@ -93,12 +121,13 @@ class Connection(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        loop = asyncio.get_running_loop()
+        if self._wire.has_news:  # in clear, before anybody has shown who they are: whoever is on the way can say it
+            self._transport.abort()
+            raise httpcore.ConnectError("something came before TLS began")
+        loop, wire = asyncio.get_running_loop(), _SecuredWire()
         try:
             async with asyncio.timeout(timeout):
-                secured = await loop.start_tls(
-                    self._transport, self._wire, ssl_context, server_hostname=server_hostname
-                )
+                secured = await loop.start_tls(self._transport, wire, ssl_context, server_hostname=server_hostname)
         except TimeoutError as fault:
             self._transport.abort()
             raise httpcore.ConnectTimeout(str(fault)) from fault
@@ -110,8 +139,8 @@ class Connection(httpcore.AsyncNetworkStream):
             raise
         if secured is None:  # typed so by the library: the connection was lost meanwhile
             raise httpcore.ConnectError("the connection ended while TLS began")
-        self._wire.connection_made(secured)
-        return Connection(secured, self._wire)
+        wire.connection_made(secured)
+        return Connection(secured, wire)
 
     def get_extra_info(self, info: str) -> Any:
         match info:
@@ -149,6 +178,7 @@ class _Wire(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
+        self._begin = 0  # of the first piece
         self._transport: asyncio.Transport | None = None
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
@@ -177,10 +207,14 @@ class _Wire(asyncio.Protocol):
             await writer
 
     def take(self, most_bytes: int) -> bytes:
-        piece = self._pieces.popleft()
-        if len(piece) > most_bytes:
-            self._pieces.appendleft(piece[most_bytes:])
-            piece = piece[:most_bytes]
+        whole, begin = self._pieces[0], self._begin
+        if whole.count(b"\n", begin, begin + most_bytes) > _FEW_LINES:
+            most_bytes = min(most_bytes, _SLICE_BYTES)
+        piece = whole[begin : begin + most_bytes]
+        self._begin += len(piece)
+        if self._begin == len(whole):
+            self._pieces.popleft()
+            self._begin = 0
         self.unread_bytes -= len(piece)
         if self._is_paused and self.unread_bytes < _MOST_UNREAD_BYTES and self._transport is not None:
             self._is_paused = False
@@ -223,3 +257,25 @@ class _Wire(asyncio.Protocol):
     def _tell_reader(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
+
+
+class _SecuredWire(_Wire):
+    """What the loop says of a connection over TLS, which ends with a word of the other side's own.
+
+    Without it anybody on the way may have cut it off, so an answer that would be whole by its end alone is none.
+    """
+
+    def eof_received(self) -> bool:
+        if self._was_said():
+            self.has_ended = True
+        else:
+            self.is_lost = True
+        self._tell_reader()
+        return False  # the other side reads no more either
+
+    def _was_said(self) -> bool:
+        over_tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        try:
+            return over_tls is not None and over_tls.read(1) == b""
+        except ssl.SSLError:  # it waits for more
+            return False

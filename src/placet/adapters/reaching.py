@@ -12,22 +12,29 @@ import asyncio
 import ipaddress
 import logging
 import ssl
-from collections.abc import AsyncIterator, Iterable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 import httpcore
 import httpx
 
-from placet.adapters.connections import Connections
+from placet.adapters.connections import Connection, Connections
 from placet.adapters.name_lookups import addresses_of
 from placet.model.issuers import Network
 from placet.rules.issuers import may_be_reached, why_not_fetched
 
 CONNECT_SECONDS: Final = 3.0
 """How long one address that says nothing is waited for, where there is another."""
+_SCRAP_BYTES: Final = 256
+_MOST_SCRAPS: Final = 1_024
+"""An answer in more pieces that are next to nothing is taken slowly: each costs as much as a whole one."""
+_SCRAPS_AT_ONCE: Final = 128
+_PAUSE_SECONDS: Final = 0.05
 _FOREIGN: Final = (
     httpcore.TimeoutException,
     httpcore.NetworkError,
@@ -100,6 +107,8 @@ class ReachingTransport(httpx.AsyncBaseTransport):
         )
         with _ByUs():
             answer = await pool.handle_async_request(wanted)
+        if isinstance(connection := answer.extensions.get("network_stream"), Connection):
+            connection.has_begun()
         return httpx.Response(
             status_code=answer.status,
             headers=answer.headers,
@@ -159,12 +168,50 @@ async def trusted_by(ca_file: Path | None) -> ssl.SSLContext:
     Raises:
         OSError: there is no such file, or it holds no certificate.
     """
-    return await asyncio.to_thread(_trusted_by, ca_file)
+    if ca_file is None and _usual:
+        return _usual[0]
+    return await _in_a_thread_of_its_own(partial(_trusted_by, ca_file))
+
+
+async def _in_a_thread_of_its_own(read: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Those of the loop are few, and others do in them what takes minutes."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[ssl.SSLContext] = loop.create_future()
+
+    def answered(found: ssl.SSLContext | OSError) -> None:
+        if answer.done():  # nobody waits any more
+            return
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def work() -> None:
+        found: ssl.SSLContext | OSError
+        try:
+            found = read()
+        except OSError as fault:
+            found = fault
+        except Exception:  # in the words of whichever library found out
+            found = OSError("no certificates")
+        with suppress(RuntimeError):  # its loop has ended meanwhile
+            loop.call_soon_threadsafe(answered, found)
+
+    try:
+        threading.Thread(target=work, name="placet-trust", daemon=True).start()
+    except RuntimeError:
+        raise OSError("no thread to read certificates in") from None
+    return await answer
+
+
+_usual: list[ssl.SSLContext] = []
+"""The usual authorities, once somebody has read them."""
 
 
 def _trusted_by(ca_file: Path | None) -> ssl.SSLContext:
     if ca_file is None:
-        return _read("", 0, 0)
+        _usual[:] = [_read("", 0, 0)]
+        return _usual[0]
     found = ca_file.stat()
     return _read(str(ca_file), found.st_mtime_ns, found.st_size)
 
@@ -223,8 +270,12 @@ class _Answer(httpx.AsyncByteStream):
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = self._answer.aiter_stream()
+        pieces, scraps = self._answer.aiter_stream(), 0
         while (piece := await self._next(pieces)) is not None:
+            if len(piece) < _SCRAP_BYTES:
+                scraps += 1
+                if scraps > _MOST_SCRAPS and scraps % _SCRAPS_AT_ONCE == 0:
+                    await asyncio.sleep(_PAUSE_SECONDS)  # noqa: TID251  # real time: it is the loop that is spared
             yield piece
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:

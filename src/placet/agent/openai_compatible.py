@@ -79,7 +79,8 @@ class OpenAICompatible:
             base_url: the endpoint, up to and without `/chat/completions`; the variable OPENAI_BASE_URL if absent, and
                 OpenAI's own without that.
             api_key: the credential for it; the variable OPENAI_API_KEY if absent, and for an endpoint that wants none
-                any text. It goes nowhere over plain http but to this machine: such an endpoint is asked without one.
+                any text. It goes nowhere over plain http but to this machine, and there by no proxy: another such
+                endpoint is asked without one.
             timeout_seconds: how long one request may take; finite, above zero.
             max_retries: how often the SDK asks again after no answer, 429 or a fault of the server.
             meter: hears of each answer, or that there was none, and of tokens as the endpoint counted them.
@@ -152,7 +153,7 @@ class OpenAICompatible:
 
 def _client(base_url: str | None, api_key: str | None, timeout_seconds: float, max_retries: int) -> AsyncOpenAI:
     try:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
     except ImportError:
         missing = True
     else:
@@ -166,9 +167,15 @@ def _client(base_url: str | None, api_key: str | None, timeout_seconds: float, m
     key = os.environ.get(_KEY) if api_key is None else api_key
     client = None
     with suppress(Exception):  # of several libraries, for an address that is none
-        client = AsyncOpenAI(
-            base_url=base_url, api_key=key or _NO_KEY, timeout=timeout_seconds, max_retries=max_retries
+        made = AsyncOpenAI(
+            base_url=base_url,
+            api_key=key or _NO_KEY,
+            timeout=timeout_seconds,
+            max_retries=max_retries,
+            http_client=DefaultAsyncHttpxClient(trust_env=False),  # a proxy of the environment's is another host
         )
+        is_here = made.base_url.scheme == "http" and _is_this_machine(made.base_url.host)
+        client = made if is_here else made.with_options(http_client=DefaultAsyncHttpxClient())
     if client is None or client.base_url.scheme not in ("http", "https") or not client.base_url.host:
         raise ConfigurationError(
             "The address of the model's endpoint is none.",

@@ -69,7 +69,8 @@ class Guard:
         )
 
     def _refusal(self, proposal: Proposal) -> Refused:
-        tool = proposal.tool if proposal.tool in self._names else UNKNOWN_TOOL_LABEL
+        is_known = type(proposal.tool) is str and proposal.tool in self._names
+        tool = proposal.tool if is_known else UNKNOWN_TOOL_LABEL
         return Refused(call_id=proposal.call_id, tool=tool, code=REPEATED, message=_REFUSAL)
 
 

@@ -5,7 +5,6 @@ Nothing here connects, but for whoever asks what a server says now.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
@@ -15,13 +14,13 @@ from placet.adapters.keys import load_key_file
 from placet.adapters.pins import PinFile
 from placet.adapters.referenced_secrets import SecretMissing, secret_of
 from placet.bootstrap.joined import Joined
-from placet.errors import ManifestError
+from placet.errors import ConfigurationError, ManifestError
 from placet.model.destinations import SecretPlace, SecretRef
 from placet.model.pins import Definition, Pin, Pins
 from placet.model.upstreams import CredentialForm, Manifest, OpenApiWay, StdioWay, StreamableWay, Upstream
 from placet.ports.keys import Keys
 from placet.rules.manifests import LARGEST_FILE, read_manifest
-from placet.rules.pins import definition_digest
+from placet.rules.pins import definition_digest, is_fit
 
 _NOT_SIGNED_IN: Final = "nobody has signed in there: placet mcp login {}"
 _NONE_YET: Final = "Write one: placet mcp add writes the first, and docs/upstreams.md says what may stand in it."
@@ -47,8 +46,7 @@ def lacking(upstream: Upstream) -> tuple[str, ...]:
     found: list[str] = []
     match way:
         case StdioWay():
-            if which(way.command if "/" not in way.command else str(way.folder / way.command)) is None:
-                found.append(f"there is no program {way.command!r} here")
+            found.extend(f"there is no program {program!r} here" for program in missing_programs(upstream))
             tables = (way.environment, *way.environment_by_tenant.values())
             refs = [value for table in tables for value in table.values() if isinstance(value, SecretRef)]
         case StreamableWay() | OpenApiWay():
@@ -61,13 +59,22 @@ def lacking(upstream: Upstream) -> tuple[str, ...]:
     return (*found, *(f"its secret is not in {_place(ref)}" for ref in refs if not _is_there(ref)))
 
 
+def missing_programs(upstream: Upstream) -> tuple[str, ...]:
+    """What an upstream is started with and is not here, as it is declared; at most one."""
+    way = upstream.way
+    if not isinstance(way, StdioWay):
+        return ()
+    place = way.command if "/" not in way.command else str(way.folder / way.command)
+    return (way.command,) if which(place) is None else ()
+
+
 def _is_signed_in(ref: SecretRef) -> bool:
     """Whether there is a token at all; whether it is still good is the authorization server's word."""
     try:
-        said = json.loads(Path(ref.name).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        from placet.adapters.transports.mcp.token_file import TokenFile
+    except ModuleNotFoundError:  # without the extra nobody can sign in, nor be served from there
         return False
-    return isinstance(said, dict) and isinstance(said.get("tokens"), dict)
+    return TokenFile(Path(ref.name)).tokens() is not None
 
 
 def _is_there(ref: SecretRef) -> bool:
@@ -151,6 +158,21 @@ def pins_of_document(definitions: Sequence[Definition]) -> Pins:
             for each in definitions
         }
     )
+
+
+def unfit_in_document(upstream: Upstream, manifest: Manifest) -> tuple[str, ...]:
+    """Operations with terms that are hidden, since what a person reads of them is not what a model reads. Of a document
+    that cannot be read, none.
+    """
+    if not isinstance(upstream.way, OpenApiWay):
+        return ()
+    from placet.bootstrap.openapi import definitions_of
+
+    try:
+        found = definitions_of(upstream)
+    except ConfigurationError:  # whoever opens it is told
+        return ()
+    return tuple(each.tool for each in found if each.tool in manifest.terms and not is_fit(each))
 
 
 async def described(upstream: Upstream, *, tenant: str | None = None) -> tuple[Definition, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from placet.engine.discovering import Discovered
 from placet.model.identifiers import Digest
 from placet.model.pins import Drift
 from placet.ports.clock import Clock
@@ -22,15 +23,15 @@ class Around:
         quarantine: has a tool refused from now on, everywhere, and says whether it was not refused before; what it did
             is durable when it returns.
         is_quarantined: whether a contract's tool is refused, as it was accepted under this pin.
-        discovered: has tools of a server, by its own names, on record of which nothing is accepted; marks of those
-            that were not on record before.
+        discovered: has tools of a server, by its own names, on record of which nothing is accepted; what of
+            it was not on record before.
     """
 
     clock: Clock
     meter: UpstreamMeter
     quarantine: Callable[[Drift], Awaitable[bool]]
     is_quarantined: Callable[[str, Digest], Awaitable[bool]]
-    discovered: Callable[[str, Collection[str]], Awaitable[tuple[str, ...]]]
+    discovered: Callable[[str, Collection[str]], Awaitable[tuple[Discovered, ...]]]
 
 
 class Joined(Protocol):

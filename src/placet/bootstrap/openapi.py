@@ -6,6 +6,7 @@ carries the digest of its definition, and another document makes other contracts
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from placet.bootstrap.joined import Around
-from placet.errors import ConfigurationError, ContractError
+from placet.bootstrap.upstreams import HIDDEN
+from placet.errors import ConfigurationError, ContractError, NotPinnable
 from placet.model.contract import ApprovalMode
 from placet.model.openapi import Operation, UnfitOperation
 from placet.model.pins import Definition, Pin
@@ -39,6 +41,8 @@ from placet.rules.upstreams import require_sound, within_tenants
 if TYPE_CHECKING:
     from placet.adapters.transports.http.carrying import Carried
     from placet.adapters.transports.http.service import HttpService
+
+_log = logging.getLogger("placet.upstreams")
 
 ACCEPTED_BY: Final = "document"
 WITH_IT: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,7 +124,9 @@ class OpenApiUpstream:
         carried = {tool: self._carried(each, terms[tool]) for tool, each in operations.items()}
         names = contract_names(upstream.name, operations)
         self.tools: tuple[Tool, ...] = tuple(
-            self._tool(names.get(tool), each, terms[tool], carried, known) for tool, each in operations.items()
+            self._tool(names.get(tool), each, terms[tool], carried, known)
+            for tool, each in operations.items()
+            if self._is_fit(each, name=names.get(tool))
         )
 
     @property
@@ -169,6 +175,16 @@ class OpenApiUpstream:
             headers=tuple(sorted(self._way.headers.items())),
         )
 
+    def _is_fit(self, operation: Operation, *, name: str | None) -> bool:
+        """Whether it can be shown as it is; one that cannot is hidden, and none of the others with it."""
+        try:
+            refuse_unfit(definition_of(self.name, operation))
+            return True
+        except NotPinnable:
+            pass
+        _log.warning(HIDDEN, extra={"server": self.name, "tool": name, "code": NotPinnable.code})
+        return False
+
     def _tool(
         self,
         name: str | None,
@@ -183,7 +199,6 @@ class OpenApiUpstream:
                 hint="Give each an operationId of its own, of letters, digits, dots, dashes and underscores.",
             )
         pin = pin_of(self.name, operation)
-        refuse_unfit(pin.definition)
         own, probe = carried[operation.tool], None
         if terms.probe is not None:
             asked = _operation(self.name, known, terms.probe.tool)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from placet.bootstrap.joined import Around
 from placet.engine.faults import told
-from placet.errors import ConfigurationError, NotSent, UpstreamUnreachable
+from placet.errors import ConfigurationError, NotPinnable, NotSent, UpstreamUnreachable
 from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext
 from placet.model.pins import Definition, Drift, Pins
 from placet.model.upstreams import Manifest, OpenApiWay, StdioWay, StreamableWay, ToolTerms, Upstream
@@ -17,7 +17,7 @@ from placet.rules.contracts import Probe, Tool
 from placet.rules.pins import raised
 from placet.rules.upstream_names import contract_names
 from placet.rules.upstream_probes import refuse_unfit_probe
-from placet.rules.upstream_tools import Served, served, tool_of
+from placet.rules.upstream_tools import Served, served, tool_of, unfit
 from placet.rules.upstream_ways import way_digest
 from placet.rules.upstreams import asking_tenant, within_tenants
 
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from placet.adapters.transports.mcp.pool import Pool
 
 _log = logging.getLogger("placet.upstreams")
+_STARTED: Final = (
+    "Start it by hand in that environment: its process has PATH, HOME and a few more variables of yours, and what env "
+    "names (--env NAME=VALUE of placet mcp add). connect_seconds in its bounds (--connect-seconds) is how long it may "
+    "take."
+)
+_HINTS: Final = {
+    "secret_missing": "A secret that its declaration names as env:NAME or file:PATH is not there for this process.",
+    "not_let_in": "The server does not take the credential: look at the secret, or placet mcp login NAME.",
+}
 _MOST_REMEMBERED: Final = 4_096
+HIDDEN: Final = "a tool is hidden, since what a person reads of it is not what a model reads"
 
 
 def mcp_upstream(upstream: Upstream, manifest: Manifest, pins: Pins) -> McpUpstream:
@@ -58,7 +68,9 @@ async def live_definitions(upstream: Upstream, *, tenant: str | None = None) -> 
     except Unseen as unseen:
         reason = unseen.reason
     raise UpstreamUnreachable(
-        f"The upstream {upstream.name!r} could not be asked for its tools: {reason.replace('_', ' ')}."
+        f"The upstream {upstream.name!r} could not be asked for its tools: {reason.replace('_', ' ')}"
+        f"{f', after {upstream.bounds.connect_seconds:g} s' if reason == 'too_slow' else ''}.",
+        hint=_HINTS.get(reason, _STARTED if isinstance(upstream.way, StdioWay) else None),
     )
 
 
@@ -82,6 +94,8 @@ class McpUpstream:
         self._names = contract_names(upstream.name, self._pins)
         self._terms = manifest.terms
         self._tools = tuple(self._tool(each) for each in served(pins, manifest))
+        for tool in unfit(pins, manifest):
+            _log.warning(HIDDEN, extra={"server": self.name, "tool": self._names[tool], "code": NotPinnable.code})
 
     @property
     def name(self) -> str:
@@ -223,11 +237,17 @@ class McpUpstream:
         try:
             while True:
                 added = self._added
-                for mark in await around.discovered(self._upstream.name, added):
-                    around.meter.discovered(server=self._upstream.name)
+                for each in await around.discovered(self._upstream.name, added):
+                    for _ in range(each.count):
+                        around.meter.discovered(server=self._upstream.name)
                     _log.warning(
-                        "an upstream has a tool of which nothing is accepted, so it is hidden",
-                        extra={"server": self._upstream.name, "mark": mark, "code": "tool_discovered"},
+                        "an upstream has tools of which nothing is accepted, so they are hidden",
+                        extra={
+                            "server": self._upstream.name,
+                            "mark": each.mark,
+                            "count": each.count,
+                            "code": "tool_discovered",
+                        },
                     )
                 if added is self._added:
                     return

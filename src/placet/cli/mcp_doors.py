@@ -36,7 +36,9 @@ def require_mcp() -> None:
     ConfigurationError: the library behind the door, which is an extra, is not installed.
     """
     if find_spec("mcp") is None:
-        raise ConfigurationError("Serving MCP needs mcp, which is not installed.", hint=how_to_install("mcp"))
+        raise ConfigurationError(
+            "Serving MCP needs mcp, which is not installed.", code="extra_missing", hint=how_to_install("mcp")
+        )
 
 
 def mcp_server_of(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, redirect_stdout
 from importlib import import_module
+from inspect import iscoroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,20 +107,55 @@ def _own_tools(settings: Settings) -> tuple[Tool, ...]:
 def load_workflows(settings: Settings, place: str) -> Callable[[Gate], Workflows]:
     """What makes the project's workflows on a gate: a collection of definitions, or a function of the gate's own.
 
+    It raises `WorkflowsNotLoaded`, too, where that function raises whatever it is, or makes something else.
+
     Raises:
         ConfigProblem: the place is none.
         WorkflowsNotLoaded: nothing of that kind could be imported; PLACET_DEBUG=1 shows the traceback.
     """
-    return _imported("workflows", place, settings.folder, _maker_of)
+    maker = _imported("workflows", place, settings.folder, lambda value: _maker_of(value, place))
+    return lambda gate: _made(maker, gate, place, settings.folder)
 
 
-def _maker_of(value: Any) -> Callable[[Gate], Workflows]:
+def _maker_of(value: Any, place: str) -> Callable[[Gate], object]:
     from placet.engine.workflow import Workflows
+    from placet.model.workflow import Workflow
 
     if callable(value):
         return value  # type: ignore[no-any-return]  # what it makes is looked at where it is called
+    if isinstance(value, Workflow):
+        raise WorkflowsNotLoaded(
+            f"{shown_word(place)} is one workflow, where a collection of them is meant.",
+            hint="Name a collection: WORKFLOWS = (ORDER,) in the module, and its name in [placet] workflows.",
+        )
     definitions = tuple(value)
     return lambda gate: Workflows(gate, definitions)
+
+
+def _made(maker: Callable[[Gate], object], gate: Gate, place: str, folder: Path) -> Workflows:
+    from placet.engine.workflow import Workflows
+
+    happened = "it returned something else"
+    try:
+        with redirect_stdout(sys.stderr):
+            made = maker(gate)
+            if isinstance(made, Workflows):
+                return made
+            if iscoroutine(made):
+                made.close()  # else Python says that nobody waited for it
+                happened = "it has to be awaited"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an exit, too: it would end the worker as if its work were done
+        if _is_ours(error):
+            raise
+        _show_traceback()
+        happened = _what_happened(error, folder)
+    raise WorkflowsNotLoaded(
+        f"What {shown_word(place)} names made no workflows: {happened}",
+        hint="It is a plain function that is given the gate, and returns placet.Workflows. "
+        "PLACET_DEBUG=1 shows the traceback.",
+    )
 
 
 def tools_if_loadable(session: Session) -> tuple[Tool, ...]:
@@ -154,10 +190,7 @@ def _imported(what: str, place: str, folder: Path, read: Callable[[Any], Value])
     except BaseException as error:  # whatever the user's module raises, its text stays there
         if _is_ours(error):
             raise
-        if os.environ.get("PLACET_DEBUG") == "1":
-            import traceback
-
-            traceback.print_exc()
+        _show_traceback()
         is_lacking = lacking is not None and type(error) is AttributeError
         happened = f"there is no {lacking} in it" if is_lacking else _what_happened(error, folder)
         fault = _FAULTS[what](
@@ -165,6 +198,13 @@ def _imported(what: str, place: str, folder: Path, read: Callable[[Any], Value])
             hint=f"Mend the module, or [placet] {what} in placet.toml. PLACET_DEBUG=1 shows the traceback.",
         )
     raise fault
+
+
+def _show_traceback() -> None:
+    if os.environ.get("PLACET_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exc()
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from placet.cli.project import Place, is_text, open_project, person, require_store
 from placet.cli.remote import there
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 
 Verb = Literal["pause", "resume", "cancel"]
+_SMALLEST_PAGE: Final = 100
+_MOST_PAGES: Final = 50
+"""Where few of very many are looked for: a page looks at up to twenty times the rows that it has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Runs of a list. `is_all`: whether as many were found as were asked for, or all there are."""
+
+    runs: tuple[RunView, ...]
+    is_all: bool = True
 
 
 class RunList(Protocol):
@@ -31,9 +43,9 @@ class RunList(Protocol):
     client raises as well.
     """
 
-    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]: ...
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed: ...
 
-    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]: ...
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed: ...
 
     async def show(self, run_id: str, calls: int) -> RunDetails: ...
 
@@ -59,11 +71,11 @@ class _RunsHere:
         self._runs = gate.runs
         self._by = by
 
-    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
-        return await _all_of(partial(self._runs.page, by=self._by, left=left, status=status), limit)
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed:
+        return await first_of(partial(self._runs.page, by=self._by, left=left, status=status), limit)
 
-    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
-        return await _all_of(partial(self._runs.own_page, by=self._by, left=left, status=status), limit)
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed:
+        return await first_of(partial(self._runs.own_page, by=self._by, left=left, status=status), limit)
 
     async def show(self, run_id: str, calls: int) -> RunDetails:
         return await self._runs.show(run_id, by=self._by, limit=calls)
@@ -73,27 +85,28 @@ class _RunsHere:
         return await verbs[verb](run_id, by=self._by, reason=reason)
 
 
-async def _all_of(page: Callable[..., Awaitable[Page[RunView]]], limit: int) -> tuple[RunView, ...]:
-    """So many, page after page: one in which few were of the kind goes on."""
+async def first_of(page: Callable[..., Awaitable[Page[RunView]]], limit: int) -> Listed:
+    """So many, page after page: one in which few were of the kind goes on, up to a bound."""
     found: list[RunView] = []
     after: Mark | None = None
-    while True:
-        read = await page(limit=limit - len(found), after=after)
+    for _ in range(_MOST_PAGES):
+        read = await page(limit=max(limit - len(found), _SMALLEST_PAGE), after=after)
         found.extend(read.rows)
         after = read.after
         if after is None or len(found) >= limit:
-            return tuple(found)
+            return Listed(runs=tuple(found[:limit]))
+    return Listed(runs=tuple(found), is_all=False)
 
 
 class _RunsThere:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
-        return await self._client.runs(left=left, status=status, limit=limit)
+    async def listed(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed:
+        return Listed(runs=await self._client.runs(left=left, status=status, limit=limit))
 
-    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> tuple[RunView, ...]:
-        return await self._client.own_runs(left=left, status=status, limit=limit)
+    async def own(self, left: LeftOpen | None, status: RunStatus | None, limit: int) -> Listed:
+        return Listed(runs=await self._client.own_runs(left=left, status=status, limit=limit))
 
     async def show(self, run_id: str, calls: int) -> RunDetails:
         if not run_id or not is_text(run_id):

@@ -35,8 +35,9 @@ UNREGISTERED = "unregistered"
 _EVERYWHERE = frozenset(("*",) * depth for depth in range(1, 64))
 """Stored arguments are authenticated; every integer in them may be as wide as it is."""
 _VIEWS_A_TURN = 25
-_MOST_BEFORE = 100
 """Approvals of which a list takes care before whatever else is ready goes first: some milliseconds of work."""
+_MOST_BEFORE = 100
+"""Questions about one tool of a run, the newest, among which the one that was asked before is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,17 @@ from placet.model.decision import Ask, RequirementKind
 from placet.model.grant import GrantId
 from placet.model.identifiers import ApprovalId
 from placet.model.json import JsonObject
-from placet.model.ledger import NotYourRun, OutsideRun, OverBudget, Recorded, SameAsk, Step, Stopped, ToolClosed
+from placet.model.ledger import (
+    NotYourRun,
+    OutsideRun,
+    OverBudget,
+    Recorded,
+    SameAsk,
+    Step,
+    Stopped,
+    ToolClosed,
+    Withdrawal,
+)
 from placet.ports.clock import IdSource
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
@@ -146,12 +156,14 @@ class Approver:
         """
         denied: Approval | None = None
         passed_over: set[tuple[ApprovalId, ApprovalState]] = set()
+        closing: list[Withdrawal] = []
         mine = self._same(call, ask)
         found = await self._store.same_ask(replace(mine, policy_version=None, operation_key=None))
         for approval in found:
             altered = await self._altered(approval)
             if altered is Misfit.KEY_RETIRED:
-                passed_over.add((approval.question.approval_id, (await self._void(approval, call)).state))
+                passed_over.add((approval.question.approval_id, approval.state))
+                closing.append(self._void(approval, call))
                 continue
             if altered is not None:
                 return Suspect(approval=approval, misfit=altered)
@@ -163,33 +175,37 @@ class Approver:
             if await self._retired(approval):
                 continue
             if approval.question.policy_version != ask.policy_version:
-                await self._withdraw(approval, "policy_changed")  # an older policy's question is asked again
+                closing.append(self._withdrawal(approval, "policy_changed"))  # an older policy's is asked again
                 continue
             match approval.state:
                 case ApprovalState.PENDING if rules.asks_for(
                     approval.question, call, ask, dispatch_number=dispatch_number
                 ):
+                    await self._close(closing)
                     if any(each.state is ApprovalState.DENIED for each in found):
                         return Waiting(approval=approval, is_new=False)
                     others = {(each.question.approval_id, each.state) for each in found if each is not approval}
                     granted = await self._granted(call, ask, others, waiting=approval, without=without)
                     return granted or Waiting(approval=approval, is_new=False)
                 case ApprovalState.DENIED:
+                    await self._close(closing)
                     return RefusedBefore(approval=approval)
                 case ApprovalState.APPROVED:
                     now = await self._store.now()
                     problem = rules.misfit(approval, call, ask, dispatch_number=dispatch_number, now=now)
                     if problem is None:
+                        await self._close(closing)
                         return approval
                 case _:
                     pass
-            await self._withdraw(approval, "no_longer_fits")  # another contract or dispatch; ask anew
-        if denied is not None:
-            return RefusedBefore(approval=denied)
-        if (edited := await self._edited(call, ask)) is not None:
-            return edited
-        granted = await self._granted(call, ask, passed_over, waiting=None, without=without)
-        return granted or await self._ask(call, ask, step, dispatch_number=dispatch_number)
+            closing.append(self._withdrawal(approval, "no_longer_fits"))  # another contract or dispatch; ask anew
+        instead: Finding | None = None if denied is None else RefusedBefore(approval=denied)
+        instead = instead or await self._edited(call, ask)
+        instead = instead or await self._granted(call, ask, passed_over, waiting=None, without=without)
+        if instead is None:
+            return await self._ask(call, ask, step, dispatch_number=dispatch_number, closing=tuple(closing))
+        await self._close(closing)
+        return instead
 
     async def refusal_of_givers(self, approval: Approval, *, deadline: float) -> str | None:
         """Why the approval is not spent although it fits: somebody who gave it may not any more. None if all may.
@@ -255,7 +271,9 @@ class Approver:
             question = found.question
             if found.state is not ApprovalState.WITHDRAWN:
                 is_over = rules.is_overdue(found, now=await self._store.now())
-                is_of_today = question.policy_version == ask.policy_version or found.state is ApprovalState.SPENT
+                of_today = (ask.policy_version, call.contract.digest)
+                is_of_today = (question.policy_version, question.contract_digest) == of_today
+                is_of_today = is_of_today or found.state is ApprovalState.SPENT
                 arguments = arguments_of(question, self._keys, call.contract)
                 if found.state not in _STANDING or is_over or not is_of_today or arguments is None:
                     return None
@@ -279,7 +297,10 @@ class Approver:
                 return approval
         return None
 
-    async def _ask(self, call: Call, ask: Ask, step: Step, *, dispatch_number: int) -> Finding:
+    async def _ask(
+        self, call: Call, ask: Ask, step: Step, *, dispatch_number: int, closing: tuple[Withdrawal, ...]
+    ) -> Finding:
+        """What it takes the place of is closed with it, or not at all: nobody took that back."""
         question = await self._question(call, ask, dispatch_number=dispatch_number)
         mac = self._keys.mac(KeyPurpose.APPROVAL, rules.question_form(question))
         facts = self._chronicle.of_call(call, ask)
@@ -289,7 +310,7 @@ class Approver:
             self._chronicle.event(EventKind.APPROVAL_ASKED, facts, expires_at=question.decide_by),
         )
         same = self._same(call, ask)
-        answer = await self._store.ask(question, mac, same, step=step, events=events)
+        answer = await self._store.ask(question, mac, same, step=step, events=events, closing=closing)
         match answer:
             case Approval():
                 return Waiting(approval=answer, is_new=answer.question.approval_id == question.approval_id)
@@ -356,22 +377,26 @@ class Approver:
         same = replace(self._same(call, ask), operation_key=None)
         return Granted(stored=found, same=same, waiting=waiting, passed_over=frozenset(passed_over))
 
-    async def _void(self, approval: Approval, call: Call) -> Approval:
+    async def _close(self, closing: list[Withdrawal]) -> None:
+        for each in closing:
+            ends = rules.CLOSED_AS.get(each.approval.state)
+            if ends is not None:
+                await self._store.retire(each.approval, ends, events=(each.event,))
+
+    def _void(self, approval: Approval, call: Call) -> Withdrawal:
         """Close what was signed under a key that is retired. The row is not verified, so the event repeats none of it.
 
         A denial stays as it is: it closed itself, and answers no more.
         """
-        state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
         facts = self._chronicle.of_principal(call.principal)
         facts["approval_id"] = approval.question.approval_id
         event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=Misfit.KEY_RETIRED.value)
-        return await self._store.retire(approval, state, events=(event,))
+        return Withdrawal(approval=approval, event=event)
 
-    async def _withdraw(self, approval: Approval, detail: str) -> None:
-        state = ApprovalState.WITHDRAWN if approval.state is ApprovalState.PENDING else ApprovalState.REVOKED
+    def _withdrawal(self, approval: Approval, detail: str) -> Withdrawal:
         facts = self._chronicle.of_question(approval.question)
         event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=detail)
-        await self._store.retire(approval, state, events=(event,))
+        return Withdrawal(approval=approval, event=event)
 
     def _same(self, call: Call, ask: Ask) -> SameAsk:
         is_named = call.operation_key != operations.call_key(call.run_id, call.call_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from placet.engine.results import row_binding
@@ -18,6 +19,18 @@ SCHEMA: Final = 1
 """Of what is sealed. A later one reads this one too; one that is not known is left alone."""
 
 
+class Voucher(StrEnum):
+    """Who says what a run's principal may by now. It is settled when the run begins.
+
+    NOBODY: it may what it might then. KEYS: the API keys of this store, one of which allowed all of that. PROGRAM:
+    whoever embeds the gate (`principal_of=`); a process that was not given it has nobody to ask.
+    """
+
+    NOBODY = "nobody"
+    KEYS = "keys"
+    PROGRAM = "program"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
     """What goes on after a rest.
@@ -29,7 +42,7 @@ class Resting:
         origin: digest of what it was begun with.
         waits: the questions it waits for.
         tries: looks in vain in a row, for the next pause.
-        has_keys: whether API keys of this store allowed all that its principal could do when it began.
+        voucher: who says what its principal may by now.
         policies: under which it came to rest, one after the other, the last ones.
     """
 
@@ -46,7 +59,7 @@ class Resting:
     tries: int = 0
     code: str | None = None
     policies: tuple[PolicyVersion, ...] = ()
-    has_keys: bool = False
+    voucher: Voucher = Voucher.NOBODY
 
     @property
     def visit(self) -> int:
@@ -73,7 +86,7 @@ def seal(resting: Resting, keys: Keys, *, tenant: str, run_id: str) -> bytes:
         "tries": resting.tries,
         "code": resting.code,
         "policies": list(resting.policies),
-        "has_keys": resting.has_keys,
+        "voucher": resting.voucher.value,
     }
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return keys.seal(text.encode("utf-8", "surrogatepass"), bound_to=_binding(tenant, run_id))
@@ -89,6 +102,7 @@ def unseal(row: RunCheckpoint, keys: Keys) -> Resting | None:
         then = body.pop("then")
         principal = _principal_of(body.pop("principal"))
         waits = tuple(ApprovalId(each) for each in body.pop("waits"))
+        body["voucher"] = Voucher(body["voucher"])
         body["policies"] = tuple(PolicyVersion(each) for each in body.get("policies", ()))
         return Resting(principal=principal, then=None if then is None else (then[0], then[1]), waits=waits, **body)
     except (KeyMaterialError, MisuseError, ValueError, TypeError, KeyError, IndexError):

@@ -11,42 +11,52 @@ Nothing here is remembered: rows say it, as far as their MACs carry them, and th
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Final
 
 from placet.engine import replies
+from placet.engine.chronicle import Chronicle
 from placet.engine.deciding import Decider
 from placet.engine.editing import arguments_of
+from placet.engine.faults import told
 from placet.engine.path import CallPath
 from placet.engine.refusals import Refusals
 from placet.engine.session import Session
 from placet.engine.verifying import verify
-from placet.errors import PlacetError
-from placet.model.approval import Approval, ApprovalState
+from placet.errors import PlacetError, StoreError
+from placet.model.approval import Approval, ApprovalState, Question
+from placet.model.audit import EventKind
 from placet.model.call import Call
 from placet.model.decision import Ask, Decision
 from placet.model.identifiers import ApprovalId, Digest
-from placet.model.outcome import Outcome
+from placet.model.outcome import AwaitingApproval, Outcome, Refused
 from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
 from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
 
+_log = logging.getLogger("placet.gate")
 _MOST_QUESTIONS: Final = 100
 """About one tool in a run, the newest; where more was asked, what was proposed is asked about."""
+_MOST_LOOKS: Final = 4
+"""While people go on editing; after that the call is refused as edited, and its step proposes it again."""
 _OF_TODAY: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED})
 
 
 class Following:
     """One more way through the gate: `CallPath.outcome` of what people left of the proposal."""
 
-    def __init__(self, *, store: Store, keys: Keys, decider: Decider, path: CallPath, refusals: Refusals) -> None:
+    def __init__(
+        self, *, store: Store, keys: Keys, decider: Decider, path: CallPath, refusals: Refusals, chronicle: Chronicle
+    ) -> None:
         self._store = store
         self._keys = keys
         self._decider = decider
         self._path = path
         self._refusals = refusals
+        self._chronicle = chronicle
 
     async def outcome(self, proposal: Proposal, session: Session) -> Outcome:
         """As `CallPath.outcome`; where a person changed the call, with what it was changed to."""
@@ -54,44 +64,76 @@ class Following:
         if call is None:  # the path says why, on record
             return await self._path.outcome(proposal, session)
         try:
+            return await self._followed(proposal, call, session)
+        except StoreError as fault:  # nothing was asked or sent: the path has an answer for its own faults
+            return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
+        except PlacetError as fault:
+            return await self._refusals.unavailable(call, fault.code)
+        except Exception as fault:
+            _log.error("following failed", extra={"tool": call.contract.name, **told(fault)})
+            return await self._refusals.unavailable(call, "internal_fault")
+
+    async def _followed(self, proposal: Proposal, call: Call, session: Session) -> Outcome:
+        """What people left of it; looked at once more where they did something between that look and the path's own."""
+        looks = 0
+        while True:
             decision = await self._decider.decide(call, session)
             if not call.is_recorded and not isinstance(decision, Ask):  # a plain read: there never was a question
                 return await self._path.outcome(proposal, session)
             asked = await self._asked(call)
-            edited = _made_of(asked, call.argument_digest)
-            if edited is not None and edited.question.argument_digest != call.argument_digest:
-                return await self._in_its_place(edited, asked, proposal, call, session)
-            if isinstance(decision, Ask) and await self._is_taken_back(edited, call, decision):
-                return await self._taken_back(call, decision)
-        except PlacetError as fault:  # nothing was asked or sent
-            return replies.refused_call(call, "boundary_unavailable", reasons=(fault.code,))
+            outcome, looks = await self._once(proposal, call, session, decision, asked), looks + 1
+            match outcome:
+                case Refused(code="edited_by_person") if looks < _MOST_LOOKS:
+                    if _states(await self._asked(call)) == _states(asked):
+                        return outcome
+                case AwaitingApproval() if outcome.approval_id not in _states(asked):
+                    return await self._as_it_was_taken_back(outcome, call, decision, asked)
+                case _:
+                    return outcome
+
+    async def _once(
+        self, proposal: Proposal, call: Call, session: Session, decision: Decision, asked: list[Approval]
+    ) -> Outcome:
+        last = _made_of(asked, call.argument_digest)
+        if last is not None and last.question.edited is not None:
+            return await self._in_its_place(last, asked, proposal, call, session)
+        if isinstance(decision, Ask) and await self._is_taken_back(last, call, decision):
+            return await self._taken_back(call, decision)
         return await self._path.outcome(proposal, session)
 
     async def _in_its_place(
         self, edited: Approval, asked: list[Approval], proposal: Proposal, was: Call, session: Session
     ) -> Outcome:
+        """A question that a person made binds, also where policy would ask nobody about the call that it became."""
         arguments = arguments_of(edited.question, self._keys, was.contract)
         instead = replace(proposal, arguments=arguments)
         call = None if arguments is None else self._bound(instead, session)
         if call is None:
             return await self._path.outcome(proposal, session)
-        decision = await self._decider.decide(call, session)
+        decision = rules.bound_by(edited.question, await self._decider.decide(call, session))
         newest = next((each for each in asked if each.question.argument_digest == call.argument_digest), edited)
         if isinstance(decision, Ask) and await self._is_taken_back(newest, call, decision):
             return replace(await self._taken_back(call, decision), edited_arguments=arguments)
-        if not await self._stands(edited, decision):
+        if not await self._stands(edited, call, decision):
             return await self._path.outcome(proposal, session)
-        return replace(await self._path.outcome(instead, session), edited_arguments=arguments)
+        outcome = await self._path.outcome(instead, session, made=edited.question)
+        if isinstance(outcome, Refused) and outcome.code == "edited_by_person":  # once more, meanwhile
+            return outcome
+        return replace(outcome, edited_arguments=arguments)
 
-    async def _stands(self, edited: Approval, decision: Decision) -> bool:
+    async def _stands(self, edited: Approval, call: Call, decision: Decision) -> bool:
         """Whether what was made of it is what the call has become: it was done, or is to be decided, or was decided."""
         if edited.state is ApprovalState.SPENT:
             return True
-        is_of_today = edited.question.policy_version == decision.policy_version
+        question = edited.question
+        is_of_today = (question.policy_version, question.contract_digest) == (
+            decision.policy_version,
+            call.contract.digest,
+        )
         return edited.state in _OF_TODAY and is_of_today and not rules.is_overdue(edited, now=await self._store.now())
 
     async def _is_taken_back(self, last: Approval | None, call: Call, ask: Ask) -> bool:
-        """By a person: whatever else closes a question asks another one, or has been dispatched."""
+        """By a person: whatever else closes a question does so with asking another one, or has been dispatched."""
         if last is None or last.state is not ApprovalState.WITHDRAWN:
             return False
         known = await self._store.effect(call.principal.tenant, call.operation_key)
@@ -100,6 +142,25 @@ class Following:
 
     async def _taken_back(self, call: Call, ask: Ask) -> Outcome:
         return await self._refusals.refuse(call, ask, "approval_withdrawn", reasons=ask.reasons)
+
+    async def _as_it_was_taken_back(
+        self, outcome: AwaitingApproval, call: Call, decision: Decision, asked: list[Approval]
+    ) -> Outcome:
+        """Refused, and what was asked anew closed, if a person took the same question back since it was read."""
+        waited = {each.question.approval_id for each in asked if each.state is ApprovalState.PENDING}
+        if not waited:
+            return outcome
+        rows = {each.question.approval_id: each for each in await self._asked(call)}
+        anew = rows.get(outcome.approval_id)
+        if anew is None or not any(_is_taken_back_of(anew, rows.get(each)) for each in waited):
+            return outcome
+        facts = self._chronicle.of_question(anew.question)
+        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail="taken_back_before")
+        closed = await self._store.retire(anew, ApprovalState.WITHDRAWN, events=(event,))
+        if closed.state is not ApprovalState.WITHDRAWN:  # somebody has answered it, and that is later
+            return outcome
+        refused = await self._refusals.refuse(call, decision, "approval_withdrawn", reasons=decision.reasons)
+        return replace(refused, edited_arguments=outcome.edited_arguments)
 
     async def _asked(self, call: Call) -> list[Approval]:
         """Sound questions about this very call of its run, the newest first."""
@@ -142,6 +203,29 @@ def _first_digest(approval: Approval, named: dict[ApprovalId, Approval]) -> Dige
             return mark.from_digest
         question = named[mark.from_id].question
     return question.argument_digest
+
+
+def _is_taken_back_of(anew: Approval, before: Approval | None) -> bool:
+    return (
+        before is not None
+        and before.state is ApprovalState.WITHDRAWN
+        and _wish(before.question) == _wish(anew.question)
+    )
+
+
+def _wish(question: Question) -> tuple[object, ...]:
+    return (
+        question.argument_digest,
+        question.contract_digest,
+        question.policy_version,
+        question.dispatch_number,
+        question.requirement,
+        question.terms,
+    )
+
+
+def _states(asked: list[Approval]) -> dict[ApprovalId, ApprovalState]:
+    return {each.question.approval_id: each.state for each in asked}
 
 
 def _is_withdrawn(approval: Approval) -> bool:

@@ -37,6 +37,7 @@ from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
 from placet.engine.upstream_questions import UpstreamQuestions
 from placet.errors import InvalidProposal, MisuseError, ProtocolRejected
+from placet.model.asking import NotAsked
 from placet.model.audit import ChainHead, EventKind
 from placet.model.call_progress import ProgressListener
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
@@ -275,29 +276,36 @@ class Gate:
         is_seen = contract is not None and is_principal(principal) and self._decider.may_see(contract, principal)
         return contract if is_seen else None
 
+    def argument_digest(self, tool: str, arguments: object) -> str | None:
+        """What a person would be shown and asked to approve of these arguments, as a digest; None where they are
+        refused. Nothing is decided, recorded or asked.
+        """
+        return self._path.argument_digest(tool, arguments)
+
     def lists_nothing_for(self, principal: Principal) -> bool:
         """Whether there are tools, and this principal may see none of them."""
         is_somebody = is_principal(principal)
         contracts = tuple(self._registry)
         return bool(contracts) and not any(is_somebody and self._decider.may_see(each, principal) for each in contracts)
 
-    async def ask(self, proposal: object, *, principal: Principal, run: str) -> AwaitingApproval | None:
+    async def ask(self, proposal: object, *, principal: Principal, run: str) -> AwaitingApproval | NotAsked:
         """Ask a person about a call before anybody submits it, where one has to be asked; nothing runs.
 
         For whoever has to know beforehand that a call will wait, as frameworks that pause a whole run do. The same
-        call asked again, or submitted, is the same question.
+        call asked again, or submitted, is the same question. As for `submit_listed`, what `tools_for` lacks does not
+        exist.
 
         Returns:
-            Where the question stands while nobody has answered it. None for every other call: submit it, and the
-            outcome says what it came to; it may still be a question, if policy or a stop changed meanwhile.
+            Where the question stands while nobody has answered it. For every other call why nobody is asked: submit
+            it, and the outcome says what it came to; it may still be a question, if things have changed meanwhile.
         """
         with self._submissions.entered():
             session = self._session(principal, run, None, None, None)
             checked, _ = proposals.read_batch([proposal])
             is_asked = bool(checked) and not self._submissions.is_draining
-            outcome = await self._path.question(checked[0], session) if is_asked else None
+            answer = await self._path.question(checked[0], session) if is_asked else NotAsked.REFUSED
             await raise_owed_cancellation()
-            return outcome if isinstance(outcome, AwaitingApproval) else None
+            return answer
 
     @paying
     async def explain(self, proposal: object, *, principal: Principal, run: str) -> Decision | Outcome:

@@ -1,8 +1,8 @@
 """What an agent that holds API keys of this store may do by now: a run may wait for days, and keys end meanwhile.
 
-A run whose principal could have been let in by its API keys when it began goes on with no more than they allow by now,
-and waits where none of them opens a door any more. Other principals are the embedding program's word, and whoever keeps
-them says what they may by now (`principal_of=`).
+A run whose principal could have been let in by one of its API keys when it began goes on with no more than one of them
+allows by now, and waits where none of them opens a door any more. Other principals are the embedding program's word,
+and whoever keeps them says what they may by now (`principal_of=`).
 """
 
 from __future__ import annotations
@@ -26,25 +26,29 @@ class KeyHolders:
         self._rows = CredentialRows(store=store, keys=keys, chronicle=chronicle)
 
     async def has_keys(self, principal: Principal) -> bool:
-        """Whether all that it may is what usable keys of its own allow."""
-        allowed = await self._allowed(principal)
-        return allowed is not None and principal.roles <= allowed.roles and principal.scopes <= allowed.scopes
+        """Whether all that it may is what one usable key of its own allows."""
+        return any(
+            principal.roles <= key.roles and principal.scopes <= key.scopes for key in await self._usable(principal)
+        )
 
     async def by_now(self, was: Principal) -> Principal | None:
-        """Narrowed to what its usable keys allow; None where it has none any more."""
-        allowed = await self._allowed(was)
-        if allowed is None:
-            return None
-        return replace(was, roles=was.roles & allowed.roles, scopes=was.scopes & allowed.scopes)
+        """Narrowed to what one of its usable keys allows, the one that leaves it most; None where it has none any more.
 
-    async def _allowed(self, principal: Principal) -> Principal | None:
+        Never to what several allow together: no caller with any one of them could do that.
+        """
+        left = [
+            replace(was, roles=was.roles & key.roles, scopes=was.scopes & key.scopes) for key in await self._usable(was)
+        ]
+        return max(left, key=lambda each: (len(each.scopes), len(each.roles)), default=None)
+
+    async def _usable(self, principal: Principal) -> list[Principal]:
         if principal.standing is not Standing.AGENT:
-            return None
+            return []
         found = await self._store.credentials(
             CredentialKind.API_KEY, tenant=principal.tenant, subject=principal.subject, limit=MOST_LISTED
         )
         now = await self._store.now() if found else None
-        usable = [
+        return [
             key.principal
             for row in found
             if (key := self._rows.api_key(row)) is not None
@@ -54,10 +58,3 @@ class KeyHolders:
             and (key.principal.tenant, key.principal.subject, key.principal.environment)
             == (principal.tenant, principal.subject, principal.environment)
         ]
-        if not usable:
-            return None
-        return replace(
-            principal,
-            roles=frozenset().union(*(each.roles for each in usable)),
-            scopes=frozenset().union(*(each.scopes for each in usable)),
-        )

@@ -19,7 +19,7 @@ from placet.errors import MisuseError, NotFound, PlacetError
 from placet.model.exact import MOST_LISTED, is_limit, is_seconds
 from placet.model.progress import Busy, Progress, Ready, Unserved
 from placet.model.waking import runs_topic
-from placet.ports.waiting import paying
+from placet.ports.waiting import owes_cancellation, paying
 from placet.ports.wakeups import pause
 
 _log = logging.getLogger("placet.workflow")
@@ -90,7 +90,7 @@ class InlineDriver:
             await _all_ended(under_way)
 
     async def catch_up(self) -> int:
-        """Drive what is due now, once; how many runs were moved on.
+        """Drive what is due now, each run once, however many there are; how many were moved on.
 
         Raises:
             StoreError: the store cannot be asked.
@@ -102,13 +102,17 @@ class InlineDriver:
             async with room:
                 return await self._is_moved(name)
 
-        driving = [asyncio.ensure_future(one(name)) for name in await self._due(self._at_once * 4, under_way=())]
-        try:
-            return sum(await asyncio.gather(*driving))
-        finally:
-            for each in driving:
-                each.cancel()
-            await asyncio.gather(*driving, return_exceptions=True)
+        moved, looked_at = 0, set[Name]()
+        while names := await self._due(self._at_once * 4, under_way=looked_at):
+            looked_at.update(names)
+            driving = [asyncio.ensure_future(one(name)) for name in names]
+            try:
+                moved += sum(await asyncio.gather(*driving))
+            finally:
+                for each in driving:
+                    each.cancel()
+                await asyncio.gather(*driving, return_exceptions=True)
+        return moved
 
     # ------------------------------------------------------------ within
 
@@ -148,11 +152,18 @@ class InlineDriver:
                 return True
         except NotFound:
             pass
-        except Exception as fault:  # its lease ends by itself, and then it is due again
+        except KeyboardInterrupt:
+            raise
+        except BaseException as fault:  # its lease ends by itself, and then it is due again
+            if owes_cancellation():  # ours
+                raise
             _log.warning("a run could not be driven", extra=told(fault))
         _, times = self._aside.pop(name, (0.0, 0))
         seconds = min(_LONGEST_ASIDE_SECONDS, 2.0 ** min(times, 8))
         self._aside[name] = (self._around.clock.monotonic() + seconds, times + 1)
+        if len(self._aside) > _MOST_ASIDE:
+            now = self._around.clock.monotonic()
+            self._aside = {each: aside for each, aside in self._aside.items() if aside[0] > now}
         if len(self._aside) > _MOST_ASIDE:
             self._aside.pop(next(iter(self._aside)))
         return False

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from placet.engine import checkpoints
-from placet.engine.checkpoints import Resting
+from placet.engine.checkpoints import Resting, Voucher
 from placet.engine.faults import told
 from placet.engine.gate import Gate
 from placet.engine.holders import KeyHolders
@@ -24,6 +24,7 @@ from placet.model.identifiers import ApprovalId, PolicyVersion
 from placet.model.principal import Principal, Standing, is_principal
 from placet.model.run import Run, RunCheckpoint, RunRest, RunStatus, RunTake
 from placet.model.workflow import End, Failure, State, Workflow
+from placet.ports.waiting import owes_cancellation
 from placet.rules import workflows as rules
 from placet.rules.contracts import step_inputs
 from placet.rules.workflows import Goes
@@ -35,7 +36,7 @@ _UNDER_WAY: Final = frozenset({"effect_unknown", "in_progress"})
 """What a step waits for that is done already, or being done: a deadline makes nothing of it undone."""
 _log = logging.getLogger("placet.workflow")
 _LONGEST_WAIT_SECONDS: Final = 86_400.0
-_POSTPONED_SECONDS: Final = 30.0
+POSTPONED_SECONDS: Final = 30.0
 
 
 class Moves:
@@ -49,9 +50,11 @@ class Moves:
         around = self._around
         self._holders = KeyHolders(store=around.store, keys=around.keys, chronicle=around.chronicle)
 
-    async def has_keys(self, principal: Principal) -> bool:
-        """Whether its API keys are asked what it may by now, before each step: a program that says so itself is."""
-        return self._principal_of is None and await self._holders.has_keys(principal)
+    async def voucher_of(self, principal: Principal) -> Voucher:
+        """Who is asked before each step what it may by now."""
+        if self._principal_of is not None:
+            return Voucher.PROGRAM
+        return Voucher.KEYS if await self._holders.has_keys(principal) else Voucher.NOBODY
 
     def served(self, row: RunCheckpoint) -> tuple[Workflow, Resting] | str:
         """What does its next step; or why this process does not."""
@@ -80,13 +83,12 @@ class Moves:
         principal = await self._principal(resting)
         if isinstance(principal, str):
             return self.unmoved(row, take, principal), ()
-        resting = replace(resting, principal=principal)
         at = definition.state(resting.state)
         assert isinstance(at, State)  # noqa: S101 - nothing rests in an end, nor in what is no state
         if resting.then is not None and row.policy_version == (self._gate.policy_version or UNKNOWN_POLICY):
             return await self._waited(definition, resting, at, run, take)
         resting = replace(resting, then=None)  # what it asked last time is not what it waits for now
-        said = await self._said(resting, at, row)
+        said = await self._said(resting, at, row, principal)
         match said:
             case Left(code=code) if code not in _UNDER_WAY and await self._is_late(run, at):
                 return self._gone(definition, resting, rules.fails(definition, at, "deadline_passed"), take)
@@ -104,23 +106,35 @@ class Moves:
         left = Left(code=wait.question.code, approvals=asked, after_seconds=None)
         return await self._laid_aside(resting, run, take, left)
 
-    async def _said(self, resting: Resting, at: State[Any], row: RunCheckpoint) -> Said | Left | Broke:
+    async def _said(
+        self, resting: Resting, at: State[Any], row: RunCheckpoint, principal: Principal
+    ) -> Said | Left | Broke:
+        """As whoever its principal is by now. What is laid down is who it was when it began: rights come back too."""
         try:
             value = step_inputs.read(at.inputs, resting.inputs)
         except step_inputs.InputBroken:
             return Broke(code="input_broken")
-        context = Context(gate=self._gate, principal=resting.principal, run_id=row.run_id, at=at, visit=resting.visit)
+        context = Context(gate=self._gate, principal=principal, run_id=row.run_id, at=at, visit=resting.visit)
         return await step(context, value)
 
     async def _principal(self, resting: Resting) -> Principal | str:
         """Who it is by now; or why nobody knows."""
         was = resting.principal
-        by_now = self._principal_of or (self._holders.by_now if resting.has_keys else None)
-        if by_now is None:
+        if self._principal_of is not None:
+            by_now = self._principal_of
+        elif resting.voucher is Voucher.PROGRAM:  # whoever began it asks somebody whom this process does not know
+            return "principal_unavailable"
+        elif resting.voucher is Voucher.KEYS:
+            by_now = self._holders.by_now
+        else:
             return was
         try:
             found: object = await by_now(was)
-        except Exception as fault:  # somebody's directory; its text stays here
+        except KeyboardInterrupt:
+            raise
+        except BaseException as fault:  # somebody's directory, whatever it raises; its text stays here
+            if owes_cancellation():  # whoever drives it was cancelled
+                raise
             _log.warning("the principal of a run cannot be looked up", extra=told(fault))
             return "principal_unavailable"
         is_same = is_principal(found) and _who(found) == _who(was)
@@ -235,7 +249,9 @@ class Moves:
         rest = self._rest(reached, take, code=reached.code, waits=(), after=None)
         return replace(rest, ends=status), (moved, ended)
 
-    def unmoved(self, row: RunCheckpoint, take: RunTake, code: str) -> RunRest:
+    def unmoved(
+        self, row: RunCheckpoint, take: RunTake, code: str | None, *, after: float = POSTPONED_SECONDS
+    ) -> RunRest:
         return RunRest(
             tenant=row.tenant,
             run_id=row.run_id,
@@ -248,14 +264,16 @@ class Moves:
             code=code,
             waits=(),  # one that is answered by now would have it looked at again at once
             policy_version=row.policy_version,
-            due_after_seconds=_POSTPONED_SECONDS,
+            due_after_seconds=after,
         )
 
     def _rest(
         self, resting: Resting, take: RunTake, *, code: str | None, waits: tuple[ApprovalId, ...], after: float | None
     ) -> RunRest:
-        policy = self._gate.policy_version or UNKNOWN_POLICY
-        resting = replace(resting, policies=with_policy(resting.policies, policy))
+        known = self._gate.policy_version
+        policy = known or UNKNOWN_POLICY
+        if known is not None:  # one that cannot be told came after none
+            resting = replace(resting, policies=with_policy(resting.policies, known))
         return RunRest(
             tenant=take.tenant,
             run_id=take.run_id,
@@ -304,7 +322,10 @@ def _upgraded(definition: Workflow, resting: Resting, upgrade: model.Upgrade) ->
         if not isinstance(target, State):
             return None
         step_inputs.read(target.inputs, reached.inputs)
-    except Exception:  # a user's function; its text stays here
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # a user's function, whatever it raises; its text stays here
+        _log.warning("an upgrade raised", extra={"workflow": definition.name, **told(fault)})
         return None
     is_same = reached.state == resting.state
     visits = resting.visits if is_same else resting.visits | {target.name: resting.visits.get(target.name, 0) + 1}

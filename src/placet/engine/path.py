@@ -27,12 +27,14 @@ from placet.engine.session import Session
 from placet.engine.standing import Granted, StandingGrants, SuspectGrant
 from placet.engine.steps import Steps
 from placet.errors import InvalidArguments, InvalidProposal, PlacetError, ProtocolRejected, StoreError
-from placet.model.approval import Approval
+from placet.model.approval import Approval, Question
+from placet.model.asking import NotAsked
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.contract import MAX_ATTEMPTS_PER_CALL, ApprovalMode, Contract
 from placet.model.decision import Allow, Ask, Decision, Deny, Requirement
 from placet.model.grant import GrantId
+from placet.model.identifiers import Digest
 from placet.model.ledger import (
     Claimed,
     Held,
@@ -44,12 +46,12 @@ from placet.model.ledger import (
     ToolClosed,
     Voided,
 )
-from placet.model.outcome import Outcome
+from placet.model.outcome import AwaitingApproval, Outcome
 from placet.model.principal import is_principal
 from placet.model.proposal import Proposal
 from placet.ports.meter import Meter
 from placet.ports.store import Store
-from placet.rules import lifecycle, operations
+from placet.rules import approvals, lifecycle, operations
 
 _log = logging.getLogger("placet.gate")
 
@@ -90,8 +92,12 @@ class CallPath:
         self._quarantine = quarantine
         self._meter = meter
 
-    async def outcome(self, proposal: Proposal, session: Session) -> Outcome:
-        """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer."""
+    async def outcome(self, proposal: Proposal, session: Session, *, made: Question | None = None) -> Outcome:
+        """bind → decide → (approval) → dispatch. Each line is one step of the path; each fault has one answer.
+
+        Args:
+            made: what a person made of another question to this very call; it is answered before the call is done.
+        """
         if not is_principal(session.principal):
             return await self._refusals.refuse_nobody(proposal, session, self._contract_of(proposal))
         try:
@@ -110,6 +116,7 @@ class CallPath:
             return await self._refusals.unbound(proposal, session, self._contract_of(proposal))
         try:
             decision = await self._decider.decide(call, session)
+            decision = decision if made is None else approvals.bound_by(made, decision)
             self._meter.decided(decision=type(decision).__name__.lower())
             match decision:
                 case Deny():
@@ -128,37 +135,53 @@ class CallPath:
             _log.error("call failed", extra={"tool": call.contract.name, **told(fault)})
             return await self._refusals.unavailable(call, "internal_fault")
 
-    async def question(self, proposal: Proposal, session: Session) -> Outcome | None:
-        """Where the question of a call stands that waits for a person, asked now if it was not; None for every other.
+    async def question(self, proposal: Proposal, session: Session) -> AwaitingApproval | NotAsked:
+        """Where the question of a call stands that waits for a person, asked now if it was not.
 
-        What is no call, is denied, known to the ledger, approved or faulty is left for `outcome` to say and to record.
+        What is no question is left for `listed_outcome` to say and to record.
         """
-        if not is_principal(session.principal):
-            return None
+        contract = self._contract_of(proposal)
+        if contract is None or not is_principal(session.principal):
+            return NotAsked.REFUSED
+        if not self._decider.may_see(contract, session.principal):
+            return NotAsked.REFUSED
         try:
             bound = self.bind(proposal, session)
         except BaseException:  # nothing is waited for here, so a cancellation is made up too
-            return None
+            return NotAsked.REFUSED
         try:
             decision = await self._decider.decide(bound, session)
-            if not isinstance(decision, Ask):
-                return None
-            call = await self._under_its_question(bound, decision)
-            known = await self._store.effect(call.principal.tenant, call.operation_key)
-            answer = lifecycle.ledger_answer(call, known)
-            if not isinstance(answer, lifecycle.MayDispatch):
-                return None
-            if await self._quarantine.refusal(call.contract) is not None:
-                return None
-            asked = _with_doubt(decision, answer)
-            step = self._steps.of_call(call, asked)
-            found = await self._approver.approval_for(call, asked, step, dispatch_number=answer.expected_fence)
-            return replies.awaiting(call, found.approval) if isinstance(found, Waiting) else None
+            match decision:
+                case Ask():
+                    return await self._question(bound, decision)
+                case Allow():
+                    return NotAsked.READY
+                case Deny():
+                    return NotAsked.REFUSED
         except PlacetError:  # whoever submits it is told, and it is on record then
-            return None
+            return NotAsked.REFUSED
         except Exception as fault:
             _log.error("asking failed", extra=told(fault))
-            return None
+            return NotAsked.REFUSED
+
+    async def _question(self, bound: Call, decision: Ask) -> AwaitingApproval | NotAsked:
+        call = await self._under_its_question(bound, decision)
+        answer = lifecycle.ledger_answer(call, await self._store.effect(call.principal.tenant, call.operation_key))
+        if isinstance(answer, lifecycle.OtherOperation | lifecycle.WornOut):
+            return NotAsked.REFUSED
+        if not isinstance(answer, lifecycle.MayDispatch):
+            return NotAsked.READY  # the record answers
+        if await self._quarantine.refusal(call.contract) is not None:
+            return NotAsked.REFUSED
+        asked = _with_doubt(decision, answer)
+        step = self._steps.of_call(call, asked)
+        match await self._approver.approval_for(call, asked, step, dispatch_number=answer.expected_fence):
+            case Waiting(approval=approval):
+                return replies.awaiting(call, approval)
+            case Approval() | Granted():
+                return NotAsked.READY
+            case _:
+                return NotAsked.REFUSED
 
     async def turned_away(self, proposal: Proposal, session: Session) -> Outcome:
         """The answer of a process that is ending: on record, nothing bound, decided or counted."""
@@ -212,6 +235,14 @@ class CallPath:
             or operations.is_business_key(contract),
             is_repaired=read.is_repaired,
         )
+
+    def argument_digest(self, tool: str, arguments: object) -> Digest | None:
+        """What `bind` makes of the arguments of a tool; None where it refuses them, or there is no such tool."""
+        try:
+            read = self._registry.require(tool, None).read_arguments(arguments)
+        except BaseException:  # nothing is waited for here; whoever submits it is told why
+            return None
+        return operations.argument_digest(tool, read.canonical)
 
     async def who_may_approve(self, proposal: Proposal, ask: Ask, session: Session) -> tuple[str, ...]:
         """Everybody listed who may approve this call, which is proposed to nobody."""

@@ -8,6 +8,7 @@ rollback nobody has the other any more, and then it goes on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from placet.engine.checkpoints import Resting
@@ -20,11 +21,28 @@ _FIRST_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 3_600.0
 _MOST_SEEN: Final = 5_000
 _MOST_NEWER: Final = 64
+_SWEEP_SECONDS: Final = 10.0
+_FORGOTTEN_SECONDS: Final = 300.0
+"""Whoever drives looks at what is due every minute, or more often."""
+Name = tuple[str, str, int]
+"""Tenant, run, and how often it has been laid down."""
 
 
 def with_policy(policies: tuple[PolicyVersion, ...], version: PolicyVersion) -> tuple[PolicyVersion, ...]:
     """The policies under which a run came to rest, with one more, if it is another one."""
     return policies if policies[-1:] == (version,) else (*policies, version)[-MOST_POLICIES:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """A run is left to those who have its newer policy, for so long from now on.
+
+    Attributes:
+        is_noted_in_the_row: that it is, because this process remembers no more of them: it is due again after that.
+    """
+
+    seconds: float
+    is_noted_in_the_row: bool = False
 
 
 class Precedence:
@@ -33,9 +51,15 @@ class Precedence:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._newer: dict[PolicyVersion, None] = {}
-        self._seen: dict[tuple[str, str, int], float] = {}
+        self._seen: dict[Name, tuple[float, float]] = {}
+        self._swept_at = 0.0
 
-    def waits_seconds(self, row: RunCheckpoint, resting: Resting, mine: PolicyVersion, *, is_due: bool) -> float | None:
+    @property
+    def has_met_a_newer(self) -> bool:
+        """Whether any run has left this process's policy for another one."""
+        return bool(self._newer)
+
+    def patience(self, row: RunCheckpoint, resting: Resting, mine: PolicyVersion, *, is_due: bool) -> Patience | None:
         """How long this process leaves the run to those who have its newer policy; None if it may go on.
 
         It is counted from when it was first seen due here: whoever has that policy would have gone on with it by then.
@@ -52,12 +76,24 @@ class Precedence:
             return None
         seconds = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** max(0, len(policies) - 2))
         if not is_due:
-            return seconds
+            return Patience(seconds=seconds)
         now, name = self._clock.monotonic(), (row.tenant, str(row.run_id), row.state_version)
-        left = self._seen.setdefault(name, now) + seconds - now
+        if name not in self._seen and not self._has_room(now):
+            return Patience(seconds=seconds, is_noted_in_the_row=True)
+        first, _ = self._seen.get(name, (now, now))
+        left = first + seconds - now
         if left <= 0.0:
             del self._seen[name]
             return None
-        while len(self._seen) > _MOST_SEEN:
-            self._seen.pop(next(iter(self._seen)))
-        return left
+        self._seen[name] = (first, now)
+        return Patience(seconds=left)
+
+    def _has_room(self, now: float) -> bool:
+        """None that is waited for is forgotten for another one, or with very many each would be begun anew for ever.
+
+        Those that nobody has seen due for long have gone on.
+        """
+        if len(self._seen) >= _MOST_SEEN and now - self._swept_at >= _SWEEP_SECONDS:
+            self._swept_at = now
+            self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] < _FORGOTTEN_SECONDS}
+        return len(self._seen) < _MOST_SEEN

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
+from math import isfinite
 
 from placet.errors import PlacetError
 from placet.model.call import Call
@@ -44,7 +45,8 @@ class Progressing:
         if number is None:
             return
         now = self._clock.monotonic()
-        self._last_word = now
+        if isfinite(now):  # a clock that fails says that every deadline has passed, not that a word was said then
+            self._last_word = now
         if self._listener is None:
             return
         with self._one_at_a_time:

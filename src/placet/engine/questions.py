@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from placet.engine.editing import same_as
 from placet.engine.verifying import verify
@@ -21,8 +20,6 @@ from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.ports.waiting import paying
 from placet.rules import approvals as rules
-
-_MOST_EDITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +71,7 @@ class Questions:
         Raises: as `show`.
         """
         view = await self.show(approval_id, by=by)
-        for _ in range(_MOST_EDITS):
-            made = await self._made_of(view, by)
-            if made is None:
-                break
+        while (made := await self._made_of(view, by)) is not None:  # each names an older one under its MAC
             view = made
         return view
 

@@ -21,11 +21,12 @@ from placet.engine.driven import Driven
 from placet.engine.run_views import RunDetails, RunLooks, reason_binding
 from placet.engine.settings import GateSettings
 from placet.errors import DecisionRefused, MisuseError, NotFound, RunConflict
-from placet.model.approval import Approval, ApprovalState
+from placet.model.approval import Approval
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
 from placet.model.exact import MOST_LISTED
 from placet.model.identifiers import ApprovalId, PolicyVersion, RunId
+from placet.model.ledger import Withdrawal
 from placet.model.principal import Principal, is_identity, is_principal
 from placet.model.run import CallsUnderWay, Run, RunChange, RunCheckpoint, RunLimits, RunNote, RunStatus
 from placet.ports.clock import Clock, IdSource
@@ -33,11 +34,14 @@ from placet.ports.keys import Keys
 from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.ports.waiting import paying
+from placet.rules.approvals import CLOSED_AS
 from placet.rules.decoding import LONE_SURROGATE
 from placet.rules.run_leave import refusal_of_change
 from placet.rules.stopping import STOP_SCOPE
 
 MAX_REASON_CHARACTERS: Final = 500
+_MOST_AT_ONCE: Final = 100
+"""Questions closed with the end of their run, in its transaction."""
 _UNKNOWN_POLICY: Final = PolicyVersion("unavailable")
 _SOON: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Stands where the store writes its own now."""
@@ -247,17 +251,24 @@ class Runs(RunLooks):
             found = await self._store.open_approvals_of_run(run.tenant, run.run_id, limit=MOST_LISTED)
             fresh = [each for each in found if each.question.approval_id not in seen]
             for approval in fresh:
-                event = self._withdrawal(approval, run)
-                ends = _ENDS[approval.state]
-                count += (await self._store.retire(approval, ends, events=(event,))).state is ends
+                closed, ends = self._withdrawal(approval, run), CLOSED_AS[approval.state]
+                count += (await self._store.retire(approval, ends, events=(closed.event,))).state is ends
             seen.update(each.question.approval_id for each in fresh)
             if not fresh or len(found) < MOST_LISTED:
                 return count
 
-    def _withdrawal(self, approval: Approval, run: Run) -> AuditEvent:
+    async def questions_to_close(self, run: Run) -> tuple[Withdrawal, ...]:
+        """What is asked or approved in a run that is about to end, to be closed with its end. What somebody asks
+        meanwhile, or is left of very many, `withdraw_questions` finds.
+        """
+        found = await self._store.open_approvals_of_run(run.tenant, run.run_id, limit=_MOST_AT_ONCE)
+        return tuple(self._withdrawal(each, run) for each in found)
+
+    def _withdrawal(self, approval: Approval, run: Run) -> Withdrawal:
         facts = self._chronicle.of_question(approval.question)
         detail = "run_cancelled" if run.status is RunStatus.CANCELLED else "run_over"
-        return self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=detail)
+        event = self._chronicle.event(EventKind.APPROVAL_WITHDRAWN, facts, detail=detail)
+        return Withdrawal(approval=approval, event=event)
 
     async def _running(self, run: Run) -> tuple[RunningCall, ...]:
         states = (EffectState.DISPATCHED,)  # few in any tenant, whatever the run has done before
@@ -300,10 +311,6 @@ def _require_change(by: object, reason: object, limits: object) -> None:
         raise MisuseError("limits= is a RunLimits.")
 
 
-_ENDS: Final = {
-    ApprovalState.PENDING: ApprovalState.WITHDRAWN,
-    ApprovalState.APPROVED: ApprovalState.REVOKED,
-}
 _REFUSALS: Final = {
     "not_a_person": "Only a person's own sign-in pauses and resumes a run, or cancels another's.",
     "scope_missing": f"Changing somebody else's run needs the scope {STOP_SCOPE}.",

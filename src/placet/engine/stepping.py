@@ -1,7 +1,9 @@
 """One step of a workflow, from its input to its word. Its calls go through the gate, and nothing else does anything.
 
 A step is left where a call has to be waited for: by an exception that is nobody's to catch. Whether it was left is not
-told by that exception but kept beside it, so a step that swallows it is left all the same, and calls nothing more.
+told by that exception but kept beside it, so a step that swallows it is left all the same, and calls nothing more. One
+that does not come to its end then is cancelled, and if that does not end it either, it is left behind: its run goes on
+without it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from placet.engine.faults import told
 from placet.engine.gate import Gate
@@ -23,6 +25,10 @@ from placet.ports.waiting import whatever_happens
 from placet.rules import workflows as rules
 
 DEADLINE_PASSED = "run_deadline_passed"
+_ENDS_WITHIN_SECONDS: Final = 10.0
+"""For a step that was left, to clean up after itself; and half as long once more after it was cancelled."""
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_left_behind: set[asyncio.Future[Said | Broke]] = set()
 _log = logging.getLogger("placet.workflow")
 
 
@@ -65,6 +71,8 @@ class Context:
     position: int = 0
     left: Left | Broke | None = None
     is_over: bool = False
+    asked_in_vain: int = 0
+    has_left: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: set[asyncio.Future[None]] = field(default_factory=set)
 
     @property
@@ -89,6 +97,7 @@ class Context:
 
     async def _submitted(self, tool: str, arguments: JsonObject, name: str | None) -> Outcome:
         if self.left is not None or self.is_over:
+            await self._pause()
             raise _Leave
         if tool not in self.at.tools:
             self._leave(Broke(code="tool_outside"))
@@ -136,8 +145,15 @@ class Context:
         while self.under_way:
             await asyncio.wait(tuple(self.under_way))
 
+    async def _pause(self) -> None:
+        """Whoever asks on after it was left is let wait, longer each time: it is not to hold the loop."""
+        seconds = min(0.01 * 2.0 ** min(self.asked_in_vain, 10) - 0.01, _LONGEST_PAUSE_SECONDS)
+        self.asked_in_vain += 1
+        await self.gate.runs.around.clock.sleep(seconds)
+
     def _leave(self, left: Left | Broke) -> NoReturn:
         self.left = self.left or left
+        self.has_left.set()
         raise _Leave
 
 
@@ -148,16 +164,33 @@ async def step(context: Context, value: object) -> Said | Left | Broke:
         asyncio.CancelledError: whoever drives it was cancelled; it may be run again from its start.
     """
     stepping = asyncio.ensure_future(_stepped(context, value))  # its cancellations are not the driver's
+    leaving = asyncio.ensure_future(context.has_left.wait())
     try:
-        await asyncio.wait((stepping,))
+        await asyncio.wait((stepping, leaving), return_when=asyncio.FIRST_COMPLETED)
         await context.ended()
+        await _let_go(stepping, context)
     except asyncio.CancelledError:
         context.left = context.left or Left(code="draining", approvals=(), after_seconds=None)  # it calls nothing more
         stepping.cancel()
-        await whatever_happens(stepping)
+        await whatever_happens(asyncio.ensure_future(_let_go(stepping, context)))
         raise
-    word = stepping.result()
-    return word if context.left is None else context.left
+    finally:
+        leaving.cancel()
+    return stepping.result() if context.left is None else context.left
+
+
+async def _let_go(stepping: asyncio.Future[Said | Broke], context: Context) -> None:
+    """Wait until it has ended, which it should soon, as it was left; or go on without it."""
+    if context.left is None:
+        return
+    await asyncio.wait((stepping,), timeout=_ENDS_WITHIN_SECONDS)
+    if not stepping.done():
+        stepping.cancel()
+        await asyncio.wait((stepping,), timeout=_ENDS_WITHIN_SECONDS / 2)
+    if not stepping.done():
+        _log.error("a step goes on after it was left", extra={"state": context.at.name})
+        _left_behind.add(stepping)
+        stepping.add_done_callback(_left_behind.discard)
 
 
 async def _stepped(context: Context, value: object) -> Said | Broke:

@@ -21,8 +21,8 @@ from typing import Any, Final
 from placet.engine import checkpoints
 from placet.engine.checkpoints import Resting
 from placet.engine.gate import Gate
-from placet.engine.moves import UNKNOWN_POLICY, Moves, PrincipalOf
-from placet.engine.precedence import Precedence
+from placet.engine.moves import POSTPONED_SECONDS, UNKNOWN_POLICY, Moves, PrincipalOf
+from placet.engine.precedence import Patience, Precedence
 from placet.errors import MisuseError, NotFound, RunConflict
 from placet.model.identifiers import OwnerId, PolicyVersion, RunId
 from placet.model.json import JsonValue
@@ -34,7 +34,9 @@ from placet.rules import workflows as rules
 from placet.rules.canonical import canonical_bytes
 from placet.rules.contracts import step_inputs
 
-_WAKES_AFTER_SECONDS: Final = (0.0, 30.0, 300.0)
+_WAKES_FIRST_SECONDS: Final = 30.0
+_WAKES_SECONDS: Final = 60.0
+_WAKES_LONGEST_SECONDS: Final = 3_600.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,7 +58,7 @@ class Workflows:
         self._moves = Moves(gate, self._definitions, principal_of=principal_of)
         self._precedence = Precedence(self._around.clock)
         self._woken_for: PolicyVersion | None = None
-        self._wakes_at: list[float] = []
+        self._wakes, self._wakes_at = 0, 0.0
 
     @property
     def gate(self) -> Gate:
@@ -112,8 +114,8 @@ class Workflows:
             inputs=plain,
             principal=principal,
             origin=_origin(definition.name, plain, declared),
-            policies=(self._gate.policy_version or UNKNOWN_POLICY,),
-            has_keys=await self._moves.has_keys(principal),
+            policies=() if self._gate.policy_version is None else (self._gate.policy_version,),
+            voucher=await self._moves.voucher_of(principal),
         )
         row = self._first_row(resting, run)
         await self._gate.runs.begin_resting(run, by=principal, limits=limits, start=row)
@@ -164,17 +166,27 @@ class Workflows:
     async def ask_anew(self) -> None:
         """Wake what waits for the answer to a question of another policy: nobody can give one that counts any more.
 
-        Looked for when the policy here has changed, and twice more: a process that still has the older one may lay runs
-        down meanwhile. Two processes that keep two policies do not have people asked in turns: see `Precedence`.
+        Looked for when the policy here has changed, and again and again, since a process that still has the older one
+        may lay runs down for as long as it is there; less and less often by one that has met a newer policy than its
+        own. Two processes that keep two policies do not have people asked in turns: see `Precedence`.
         """
         policy, now = self._gate.policy_version, self._around.clock.monotonic()
         if policy is None:
             return
         if policy != self._woken_for:
-            self._woken_for, self._wakes_at = policy, [now + seconds for seconds in _WAKES_AFTER_SECONDS]
-        if self._wakes_at and now >= self._wakes_at[0]:
+            self._woken_for, self._wakes, self._wakes_at = policy, 0, now
+        if now >= self._wakes_at:
             await self._around.store.wake_runs(policy)
-            self._wakes_at = [at for at in self._wakes_at if at > now]
+            seconds = self._wakes_after_seconds()
+            self._wakes = self._wakes + 1 if self._precedence.has_met_a_newer else 1
+            self._wakes_at = now + seconds
+
+    def _wakes_after_seconds(self) -> float:
+        if self._wakes == 0:
+            return _WAKES_FIRST_SECONDS
+        if not self._precedence.has_met_a_newer:
+            return _WAKES_SECONDS
+        return min(_WAKES_LONGEST_SECONDS, 5.0 * _WAKES_SECONDS * 2.0 ** min(16, self._wakes - 1))
 
     # ------------------------------------------------------------ advance
 
@@ -199,8 +211,10 @@ class Workflows:
         if isinstance(served, str):
             return self._progress(found, rests, await store.now(), unserved=served)
         now = await store.now()
-        if (seconds := self._left_to_others(rests, served[1], now)) is not None:
-            return Busy(**_names_of(rests), retry_after_seconds=seconds)
+        if (patience := self._left_to_others(rests, served[1], now)) is not None:
+            if patience.is_noted_in_the_row:
+                await self._lay_aside(rests, rests.code, patience.seconds)
+            return Busy(**_names_of(rests), retry_after_seconds=patience.seconds)
         if self._waits_for_a_person(rests, now):
             return self._progress(found, rests, now)
         take = RunTake(
@@ -216,27 +230,40 @@ class Workflows:
         with self._around.driven.step(take, taken.fence):
             rest, events = await self._moves.step(found, taken, take)
         rest = replace(rest, fence=taken.fence)
-        laid_down = await store.rest_run(rest, events=events)
+        closing = (
+            () if rest.ends is None else await self._gate.runs.questions_to_close(replace(found, status=rest.ends))
+        )
+        laid_down = await store.rest_run(rest, events=events, closing=closing)
         if laid_down is None:
-            self._around.meter.run_write_refused()
-            return await self.look(tenant, run)
+            return await self._not_laid_down(taken)
         return await self._after(found, laid_down, rest)
+
+    async def _not_laid_down(self, taken: RunCheckpoint) -> Progress:
+        """Another driver has it, which is counted; or it was paused or cancelled while its step was under way."""
+        run, rests = await self._rows(taken.tenant, taken.run_id)
+        if rests is not None and rests.fence != taken.fence:
+            self._around.meter.run_write_refused()
+        return self._progress(run, rests or taken, await self._around.store.now())
 
     async def postpone(self, progress: Unserved) -> None:
         """Note why nobody here goes on with it, and have it looked at again in a while; whoever can goes on before."""
+        await self._lay_aside(progress, progress.code, POSTPONED_SECONDS)
+
+    async def _lay_aside(self, of: Unserved | RunCheckpoint, code: str | None, seconds: float) -> None:
         take = RunTake(
-            tenant=progress.tenant,
-            run_id=RunId(progress.run_id),
+            tenant=of.tenant,
+            run_id=RunId(of.run_id),
             driver=OwnerId(self._around.ids.new_id("driver")),
             lease_seconds=self._around.settings.lease_seconds,
-            expecting=progress.state_version,
+            expecting=of.state_version,
         )
         taken = await self._around.store.take_run(take)
         if taken is not None and taken.driver == take.driver:
-            await self._around.store.rest_run(self._moves.unmoved(taken, take, progress.code), events=())
+            await self._around.store.rest_run(self._moves.unmoved(taken, take, code, after=seconds), events=())
 
     async def _over(self, run: Run, row: RunCheckpoint) -> Progress:
-        """Nobody is asked any more about what nobody will do; a crash before this leaves it to whoever looks next."""
+        """Nobody is asked any more about what nobody will do. What was asked before its end was closed with it; this
+        finds what somebody else asked at that very moment, or what was left of very many."""
         await self._gate.runs.withdraw_questions(run)
         return self._progress(run, row, _EPOCH)
 
@@ -258,13 +285,13 @@ class Workflows:
         is_of_now = row.policy_version == (self._gate.policy_version or UNKNOWN_POLICY)
         return bool(row.waits) and row.driver is None and is_early and is_of_now
 
-    def _left_to_others(self, row: RunCheckpoint, resting: Resting, now: datetime) -> float | None:
-        """Seconds for which those who have its policy, which came after the one here, are to go on with it."""
+    def _left_to_others(self, row: RunCheckpoint, resting: Resting, now: datetime) -> Patience | None:
+        """How long those who have its policy, which came after the one here, are to go on with it."""
         mine = self._gate.policy_version
         if mine is None or row.driver is not None:
             return None
         is_due = row.due_at is not None and row.due_at <= now
-        return self._precedence.waits_seconds(row, resting, mine, is_due=is_due)
+        return self._precedence.patience(row, resting, mine, is_due=is_due)
 
     def _first_row(self, resting: Resting, run: str) -> RunCheckpoint:
         tenant = resting.principal.tenant

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
@@ -38,7 +39,7 @@ _WAITING = "placet_waiting"
 class BoundaryMiddleware(AgentMiddleware[Any, Any, Any]):
     """The gate, for an agent of `create_agent`. It brings the gate's tools, and the model is shown those that the
     principal may see. Every call of a message is asked of the gate, also of tools that are not the gate's, which it
-    refuses: give the agent no others, and leave out `HumanInTheLoopMiddleware`.
+    refuses: give the agent no others, leave out `HumanInTheLoopMiddleware`, and put this one last in the list.
 
     A message that does not say, in the words of its provider, that it came to its end is taken for cut off, and none of
     its calls runs. Use the agent asynchronously, with a checkpointer.
@@ -72,13 +73,16 @@ class BoundaryMiddleware(AgentMiddleware[Any, Any, Any]):
         Resumed, it asks about all of them again: what acted is replayed, and what only reads is read again.
 
         Raises:
-            MisuseError: the thread has no name; nothing ran.
+            MisuseError: the thread has no name, or another middleware has put something between the model's calls and
+                their answers; nothing ran.
         """
         config = get_config()
+        _refuse_words_between(state["messages"])
         while True:
             update = await self._boundary.call(state, config)
+            answers = update.get("messages")
             if not update[_WAITING]:
-                return {"messages": update["messages"], "jump_to": "model"} if update["messages"] else None
+                return {"messages": answers, "jump_to": "model"} if answers else None
             interrupt({"approvals": update[_WAITING]})
 
     def wrap_model_call(self, request: Any, handler: Any) -> NoReturn:
@@ -93,6 +97,19 @@ class BoundaryMiddleware(AgentMiddleware[Any, Any, Any]):
     def _is_shown(self, tool: Any, principal: Principal) -> bool:
         name = self._exact.get(tool.name) if isinstance(tool, BaseTool) else None
         return name is None or self._gate.tool_for(name, principal) is not None
+
+
+def _refuse_words_between(messages: list[AnyMessage]) -> None:
+    """Calls of the model's are answered right after it, or its provider takes the conversation no more."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            is_between = message is not messages[-1] and not isinstance(messages[-1], ToolMessage)
+            if is_between and (message.tool_calls or message.invalid_tool_calls):
+                raise MisuseError(
+                    "Another middleware has put a message between the model's calls and their answers. "
+                    "Put BoundaryMiddleware last in the list: then it hears of the model's answer first."
+                )
+            return
 
 
 class _Hint(BaseTool):

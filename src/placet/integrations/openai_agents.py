@@ -26,12 +26,13 @@ from weakref import WeakSet
 from agents import Agent, FunctionTool, RunConfig, RunContextWrapper, RunState
 from agents.items import ToolApprovalItem
 from agents.tool_context import ToolContext
-from agents.tracing import get_current_span, get_current_trace
+from agents.tracing import FunctionSpanData, get_current_span, get_current_trace
 
 from placet.engine.gate import Gate
 from placet.errors import MisuseError
 from placet.model.contract import ApprovalMode, Contract
 from placet.model.identifiers import CallId
+from placet.model.outcome import AwaitingApproval
 from placet.model.principal import Principal
 from placet.model.projection import NoProjection
 from placet.model.proposal import Proposal
@@ -77,12 +78,14 @@ class Boundary:
         """`agent.as_tool(**options)`, whose calls are named after the call they are made in.
 
         Without it they have the names that the inner model gives them, and are told from the outer ones by those alone.
-        Principal and run are those of the outer agent either way: the SDK hands the context on.
+        Principal and run are those of the outer agent either way: the SDK hands the context on. As calls of tools are,
+        its calls are refused where the outer run is traced with arguments and results.
         """
         tool = agent.as_tool(**options)
         inner = tool.on_invoke_tool
 
         async def invoke(context: ToolContext[Any], text: str) -> Any:
+            _refuse_traces(context)  # what the inner agent says would be in the outer run's traces
             token = _PARENTS.set((*_PARENTS.get(), context.tool_call_id))
             try:
                 return await inner(context, text)
@@ -165,10 +168,15 @@ class Boundary:
         return content
 
     async def _waits(self, tool: str, context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-        """Whether the run pauses before this call. Nothing runs here: these arguments are as the SDK read them."""
+        """Whether the run pauses before this call. Nothing runs here: these arguments are as the SDK read them.
+
+        Raises:
+            MisuseError: the run is traced with arguments and results; nobody was asked.
+        """
+        _refuse_traced_question()
         proposal = Proposal(call_id=_call_id(call_id), tool=tool, arguments=arguments)
         principal, run = self._principal(context.context), self._run(context.context)
-        return await self._gate.ask(proposal, principal=principal, run=run) is not None
+        return isinstance(await self._gate.ask(proposal, principal=principal, run=run), AwaitingApproval)
 
 
 def _call_id(given: str) -> CallId:
@@ -181,15 +189,31 @@ def _call_id(given: str) -> CallId:
 
 
 def _refuse_traces(context: ToolContext[Any]) -> None:
-    trace = get_current_trace()
-    is_exported = trace is not None and trace.export() is not None
+    """Before a call runs: the SDK says how its run is traced."""
     is_bare = context.run_config is not None and not context.run_config.trace_include_sensitive_data
-    if is_bare or not is_exported:
-        return
+    if _is_exported() and not is_bare:
+        raise _traced()
+
+
+def _refuse_traced_question() -> None:
+    """Before a person is asked, where the SDK does not say it: a call's span holds its arguments by then, or never."""
     span = get_current_span()
-    if span is not None and hasattr(span.span_data, "input"):
-        span.span_data.input = None  # written before the tool is invoked, and sent whatever it answers
-    raise MisuseError(
+    data = None if span is None else span.span_data
+    if _is_exported() and isinstance(data, FunctionSpanData) and data.input is not None:
+        raise _traced()
+
+
+def _is_exported() -> bool:
+    trace = get_current_trace()
+    return trace is not None and trace.export() is not None
+
+
+def _traced() -> MisuseError:
+    """The refusal; what the call's span holds already, it holds no longer."""
+    span = get_current_span()
+    if span is not None and isinstance(span.span_data, FunctionSpanData):
+        span.span_data.input = None  # written before the tool is asked anything, and sent whatever it answers
+    return MisuseError(
         "The SDK's traces of this run would be sent away with arguments and results in them. "
         "Run with run_config=boundary.run_config(), or turn tracing off."
     )

@@ -30,8 +30,8 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from placet.engine.gate import Gate
 from placet.errors import MisuseError
+from placet.model.asking import NotAsked
 from placet.model.contract import ApprovalMode, Contract
-from placet.model.decision import Allow, Ask
 from placet.model.identifiers import CallId
 from placet.model.outcome import AwaitingApproval, Outcome
 from placet.model.principal import Principal
@@ -92,7 +92,12 @@ class BoundaryToolset(AbstractToolset[DepsT], Generic[DepsT]):
         return self._id
 
     async def get_tools(self, ctx: RunContext[DepsT]) -> dict[str, ToolsetTool[DepsT]]:
-        """What the principal of this run may see, under names that every provider takes."""
+        """What the principal of this run may see, under names that every provider takes.
+
+        Raises:
+            MisuseError: the run is traced with arguments and results; the model has not been asked.
+        """
+        _refuse_traces(ctx)
         listed = (self._listed(contract) for contract in self._gate.tools_for(self._principal(ctx.deps)))
         return {tool.tool_def.name: tool for tool in listed if tool is not None}
 
@@ -147,7 +152,7 @@ class BoundaryToolset(AbstractToolset[DepsT], Generic[DepsT]):
         """Ask the person before the framework defers, so that what is deferred is a question; refuse what is none.
 
         Raises:
-            ApprovalRequired: the question is asked, and named; or the gate knows the call, and answers it once woken.
+            ApprovalRequired: the question is asked, and named; or nobody has to be asked any more, and it names none.
             ToolFailed: the gate refused the call; that is on record, and the model is told.
             MisuseError: as `call_tool`.
         """
@@ -156,14 +161,16 @@ class BoundaryToolset(AbstractToolset[DepsT], Generic[DepsT]):
         _refuse_traces(ctx)
         proposal = self._proposal(name, arguments, ctx)
         principal, run = self._principal(ctx.deps), self._run(ctx)
-        waiting = await self._gate.ask(proposal, principal=principal, run=run)
-        if waiting is not None:
-            raise _deferral(waiting)
-        if isinstance(await self._gate.explain(proposal, principal=principal, run=run), Allow | Ask):
-            raise _deferral(None)  # known or approved already: the gate answers once it is woken
+        asked = await self._gate.ask(proposal, principal=principal, run=run)
+        if isinstance(asked, AwaitingApproval):
+            raise _deferral(asked)
+        if asked is NotAsked.READY:
+            raise _deferral(None)
         outcome = await self._submitted(name, arguments, ctx)
-        if isinstance(outcome, AwaitingApproval):  # policy changed its mind in between
+        if isinstance(outcome, AwaitingApproval):  # what kept the question from being asked is over
             raise _deferral(outcome)
+        if outcome.is_success or outcome.may_have_acted:  # approved in between: the record answers once it is woken
+            raise _deferral(None)
         raise ToolFailed(json.dumps(outcome.as_data()))
 
     async def _submitted(self, name: str, arguments: dict[str, Any], ctx: RunContext[DepsT]) -> Outcome:

@@ -34,6 +34,7 @@ from placet.mcp_server.naming import MetaMalformed, Namer, Names
 from placet.mcp_server.progressing import Reporter
 from placet.mcp_server.relaying import Relay, Talking
 from placet.mcp_server.rendering import Wire, malformed_meta, meta_of, rendered, unknown_tool
+from placet.mcp_server.reopening import Reopened
 from placet.mcp_server.settings import McpSettings
 from placet.mcp_server.state import Round, round_from
 from placet.mcp_server.tracing import here, resumed
@@ -70,6 +71,7 @@ class Calls:
         gate: Gate,
         listing: Listing,
         namer: Namer,
+        reopened: Reopened,
         waiting: WaitingRoom,
         clock: Clock,
         settings: McpSettings,
@@ -82,6 +84,7 @@ class Calls:
         self._gate = gate
         self._listing = listing
         self._namer = namer
+        self._reopened = reopened
         self._waiting = waiting
         self._clock = clock
         self._settings = settings
@@ -107,12 +110,13 @@ class Calls:
                 return ErrorData(code=INVALID_PARAMS, message="Invalid or expired requestState")
             kept = self._relay.kept(params.request_state)
         try:
-            names = known.names if known is not None else self._named(carried, kept, name, arguments)
+            names = known.names if known is not None else await self._named(carried, kept, name, arguments)
         except MetaMalformed as malformed:
             return malformed_meta(malformed.member)
         call = _OneCall(self, ctx, carried, contract, name, arguments, names)
         tool = "unknown" if contract is None else contract.name
-        with resumed(names.trace, tool=tool, run=names.run, how=self._settings.resumed_traces):
+        run = names.run if self._namer.has_named(names.run, principal=carried.principal) else None
+        with resumed(names.trace, tool=tool, run=run, how=self._settings.resumed_traces):
             return await self._told(ctx, carried, call, known, _has_declined(params))
 
     async def _told(
@@ -126,9 +130,17 @@ class Calls:
             async with reporter.until_answered():
                 return await call.answered(known, has_declined, talking)
 
-    def _named(self, carried: Carried, kept: JsonObject, tool: str, arguments: JsonObject) -> Names:
+    async def _named(self, carried: Carried, kept: JsonObject, tool: str, arguments: JsonObject) -> Names:
+        meta, principal, reopened = carried.meta | kept, carried.principal, None
+        if not self._namer.knows(meta, principal=principal, tool=tool, arguments=arguments):
+            reopened = await self._reopened.run_of(tool, arguments, principal=principal)
         return self._namer.names_of(
-            carried.meta | kept, principal=carried.principal, session=carried.session, tool=tool, arguments=arguments
+            meta,
+            principal=principal,
+            session=carried.session,
+            tool=tool,
+            arguments=arguments,
+            reopened=reopened,
         )
 
     def _talking(self, ctx: Context, carried: Carried) -> AbstractContextManager[Talking | None]:

@@ -23,6 +23,8 @@ _MOST_WAITING: Final = 64
 _LAST_SECONDS: Final = 5.0
 """How long the answer waits for what was said before it."""
 _NEXT_TO_NOTHING: Final = 0.001
+_MOST_DONE: Final = 2.0**53
+"""What a tool says beyond is not believed: no number would be left for what is told later."""
 STILL_RUNNING: Final = "still running"
 
 
@@ -41,9 +43,10 @@ class Reporter:
         self._total: float | None = None
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=_MOST_WAITING)
         self._sending: asyncio.Task[None] | None = None
+        self._is_over = False
 
     def heard(self, word: CallProgress) -> None:
-        """Fulfils `on_progress`."""
+        """Fulfils `on_progress`. After the answer nothing is told any more."""
         self._total = word.total
         self._add(word.done, word.message)
 
@@ -56,6 +59,7 @@ class Reporter:
             if self._sending is not None:
                 await asyncio.wait((self._sending,), timeout=_LAST_SECONDS)
         finally:
+            self._is_over = True
             beating.cancel()
             if self._sending is not None:
                 self._sending.cancel()
@@ -66,8 +70,8 @@ class Reporter:
             self._add(self._last, STILL_RUNNING)
 
     def _add(self, done: float, message: str | None) -> None:
-        number = done if done > self._last else self._raised()
-        if not isfinite(number):
+        number = done if self._last < done <= _MOST_DONE else self._raised()
+        if self._is_over or not isfinite(number):
             return
         self._last = number
         self._waiting.append((number, self._total, message))

@@ -25,6 +25,8 @@ from placet.rules import relaying
 
 Context = ServerRequestContext[Any, Any]
 
+_MOST_ASKED: Final = relaying.MAX_QUESTIONS
+"""Questions of one request that reach its client while it waits; a person answers no more."""
 _STATE: Final = "relay"
 _UNRECORDED: Final = "That somebody is asked cannot be put on record now, so nobody was."
 _ANSWERS: Final[Mapping[str, type[BaseModel]]] = {
@@ -66,6 +68,7 @@ class ClientCaller:
         self._level = log_level
         self._given = given
         self._record = record
+        self._asked = 0
         self._needed: Needed | None = None
         self._refusal: Refusal | None = None
         declared = ctx.session.client_capabilities
@@ -96,6 +99,10 @@ class ClientCaller:
         if not self.can_be_asked:
             raise RelayRefused(relaying.NOT_ASKED)
         kind = relaying.question_kind(method, params)
+        self._asked += 1
+        if self._asked > _MOST_ASKED:
+            self._record.refused(kind)
+            raise RelayRefused(relaying.NOT_ASKED)
         if not await self._record.asked((kind,)):
             raise RelayRefused(relaying.NOT_ASKED)
         refusal: Refusal | None = None
@@ -226,13 +233,19 @@ def brought_by(params: types.InputResponseRequestParams, *, server: str) -> Brou
             if key in opened["asked"]
         }
         for key, said in responses.items():
-            kind = opened["asked"][key]
+            kind = _kind_of(opened["asked"], key)
             method = relaying.ELICIT if kind in relaying.ELICITED else ""
             answers.append((kind, relaying.answer_kind(method, said if isinstance(said, dict) else {})))
     state = opened["state"]
     if responses is None and state is None:
         return None
     return Brought(resumption=Resumption(responses=responses, state=state), answers=tuple(answers))
+
+
+def _kind_of(asked: Any, key: str) -> str:
+    """What was asked under this key; states that were sealed before kinds were kept have the keys alone."""
+    kind = asked.get(key) if isinstance(asked, dict) else None
+    return kind if kind in relaying.QUESTIONS else relaying.UNKNOWN_QUESTION
 
 
 def kept_in(request_state: str) -> JsonObject | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -34,8 +34,12 @@ from placet.rules.outward_names import OutwardNames
 MAX_PAGES: Final = 20
 MAX_ITEMS: Final = 1_000
 """Of one upstream, in a list."""
+MAX_LISTED_WORDS: Final = 262_144
+"""Characters of names, titles, descriptions and addresses of all that one upstream lists."""
 LIST_SECONDS: Final = 10.0
 """How long a list waits for an upstream; what the others offer does not wait longer."""
+
+_SAID: Final = ("name", "title", "description", "uri", "uri_template", "mime_type")
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -255,18 +259,19 @@ class Offers:
         seen = self.seen_by(principal, kind)
         stopped = await self.stopped(principal, (side.server for side in seen))
         sides = [side for side in seen if side.server not in stopped]
-        lists = await asyncio.gather(*(_pages(side, principal, method, member) for side in sides))
-        return [
-            (side.server, item)
-            for side, raw in zip(sides, lists, strict=True)
-            for item in (_item(item_type, value) for value in raw)
-            if item is not None
-        ]
+        lists = await asyncio.gather(*(_pages(side, principal, method, member, item_type) for side in sides))
+        return [(side.server, item) for side, listed in zip(sides, lists, strict=True) for item in listed]
 
 
-async def _pages(side: UpstreamSide, principal: Principal, method: str, member: str) -> list[Any]:
-    """What one upstream lists, as far as it answers in time; one that does not is left out, and the others are not."""
-    found: list[Any] = []
+async def _pages(
+    side: UpstreamSide, principal: Principal, method: str, member: str, item_type: type[Item]
+) -> list[Item]:
+    """What one upstream lists, as far as it answers in time; one that does not is left out, and the others are not.
+
+    Of one that lists more than `MAX_ITEMS`, or says more about them than `MAX_LISTED_WORDS`, the beginning.
+    """
+    found: list[Item] = []
+    words = 0
     seen: set[str] = set()
     sent: JsonObject = {}
     try:
@@ -274,7 +279,14 @@ async def _pages(side: UpstreamSide, principal: Principal, method: str, member: 
             for _ in range(MAX_PAGES):
                 page = await side.request(principal, method, sent)
                 items, cursor = page.get(member), page.get("nextCursor")
-                found.extend(items if isinstance(items, list) else ())
+                for value in items[:MAX_ITEMS] if isinstance(items, list) else ():
+                    item = _item(item_type, value)
+                    if item is None:
+                        continue
+                    words += sum(map(len, _words_of(item)))
+                    if words > MAX_LISTED_WORDS:
+                        return found
+                    found.append(item)
                 if not isinstance(cursor, str) or cursor in seen or len(found) >= MAX_ITEMS:
                     break
                 seen.add(cursor)
@@ -290,10 +302,16 @@ def _item(item_type: type[Item], value: object) -> Item | None:
         item = item_type.model_validate(value)
     except ValidationError:
         return None
-    said = (getattr(item, name, None) for name in ("name", "title", "description", "uri", "uri_template"))
-    if not all(relaying.is_presentable(words) for words in said if words is not None):
+    if not all(map(relaying.is_presentable, _words_of(item))):
         return None
     return item.model_copy(update={"icons": None, "meta": None})
+
+
+def _words_of(item: object) -> list[str]:
+    said = [getattr(item, name, None) for name in _SAID]
+    said += [getattr(getattr(item, "annotations", None), "last_modified", None)]
+    said += [getattr(argument, name, None) for argument in getattr(item, "arguments", None) or () for name in _SAID]
+    return [str(words) for words in said if words is not None]
 
 
 def _valid(kind: type[Item], said: Mapping[str, object]) -> Item:

@@ -9,6 +9,7 @@ from placet.engine.gate import Gate
 from placet.errors import PlacetError
 from placet.mcp_server.carried import Carried
 from placet.ports.relay import UpstreamSide
+from placet.rules import relaying
 
 
 class Record:
@@ -35,6 +36,10 @@ class Record:
         except PlacetError:
             return False
         return True
+
+    def refused(self, kind: str) -> None:
+        """Count a question that its client is not asked any more."""
+        self._side.count_question(kind, relaying.REFUSED)
 
     async def answered(self, answers: tuple[tuple[str, str], ...]) -> bool:
         """Whether it is on record, and counted, how the client answered."""

@@ -24,6 +24,7 @@ from placet.mcp_server.listing import Listing, own_name
 from placet.mcp_server.naming import Namer
 from placet.mcp_server.observing import Observed
 from placet.mcp_server.relaying import Relay
+from placet.mcp_server.reopening import Reopened
 from placet.mcp_server.settings import McpSettings
 from placet.mcp_server.state import AUDIENCE, boundary
 from placet.model.principal import Principal
@@ -90,10 +91,12 @@ class McpServer:
         self._listing = Listing(
             gate, page_size=self.settings.page_size, outward=own_name if relay is None else relay.outward
         )
+        namer = Namer(clock=clock, ids=ids, keys=keys)
         self._calls = Calls(
             gate=gate,
             listing=self._listing,
-            namer=Namer(clock=clock, ids=ids, keys=keys),
+            namer=namer,
+            reopened=Reopened(gate=gate, keys=keys, namer=namer),
             waiting=self._waiting_room(),
             clock=clock,
             settings=self.settings,

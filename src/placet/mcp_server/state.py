@@ -19,6 +19,7 @@ from mcp.server.request_state import InvalidRequestState, RequestStateBoundary, 
 from placet.errors import KeyMaterialError
 from placet.mcp_server.carried import carried_of
 from placet.mcp_server.naming import Names, owner_of
+from placet.mcp_server.tracing import is_traceparent
 from placet.model.principal import is_identity
 from placet.ports.keys import Keys, SealPurpose
 from placet.rules.proposals import is_call_id
@@ -53,7 +54,8 @@ def round_from(text: str) -> Round | None:
         version, number, run, call_id, key, approval, *trace = json.loads(text)
     except (ValueError, TypeError):
         return None
-    is_ours = version == _VERSION and type(number) is int and is_identity(run) and is_call_id(call_id)
+    is_traced = not trace or (len(trace) == 1 and is_traceparent(trace[0]))
+    is_ours = is_traced and version == _VERSION and type(number) is int and is_identity(run) and is_call_id(call_id)
     if not is_ours or not is_identity(approval):
         return None
     names = Names(run=run, call_id=call_id, key=key, approval=approval, trace=trace[0] if trace else None)

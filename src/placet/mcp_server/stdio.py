@@ -206,7 +206,7 @@ async def _lines(source: int, *, most: int) -> AsyncIterator[bytes | None]:
 
 
 async def _reader(source: int) -> Any:
-    if stat.S_ISREG(os.fstat(source).st_mode):  # which is there at once, and which the loop cannot watch
+    if _is_there_at_once(source):
 
         async def read_file() -> bytes:
             return os.read(source, _PIECE)
@@ -231,7 +231,7 @@ class _Sink:
 
     @classmethod
     async def at(cls, descriptor: int) -> _Sink:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if _is_there_at_once(descriptor):
             return cls(descriptor, None)
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, _pipe(descriptor, "wb"))
@@ -247,6 +247,12 @@ class _Sink:
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
+
+
+def _is_there_at_once(descriptor: int) -> bool:
+    """A file, or the null device: nothing of it is waited for, and the loop cannot watch it."""
+    found = os.fstat(descriptor)
+    return stat.S_ISREG(found.st_mode) or found.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _pipe(descriptor: int, mode: str) -> BinaryIO:

@@ -48,19 +48,22 @@ def here() -> str | None:
 
 
 @contextmanager
-def resumed(paused: str | None, *, tool: str, run: str, how: ResumedTraces) -> Iterator[None]:
+def resumed(paused: str | None, *, tool: str, run: str | None, how: ResumedTraces) -> Iterator[None]:
     """What goes on of a call that was paused, in a span that is linked to the one it was paused in.
 
     Args:
         paused: the span in which it was asked for first; None: it was not paused.
         tool: whose caller may see it.
+        run: None if its client named it.
     """
     if paused is None:
         yield
         return
     before = extract({"traceparent": paused}, context=Context())
     link, message = Link(get_current_span(before).get_span_context()), get_current_span()
-    said = {"placet.run_id": run, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    if run is not None:
+        said["placet.run_id"] = run
     is_elsewhere = message.get_span_context().trace_id != link.context.trace_id
     links = [link]
     if is_elsewhere and message.get_span_context().is_valid:

@@ -79,6 +79,11 @@ class CallContext:
         """
         self._guard()
 
+    @property
+    def is_progress_heard(self) -> bool:
+        """Whether saying how far it is reaches anybody, or keeps the attempt from being ended as silent."""
+        return self._progress is not not_heard
+
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the attempt is, to whoever made the call and wants to hear it: `ctx.progress(3, 10, "pages")`.
 

@@ -59,7 +59,7 @@ class Spend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """A pending question to be taken back by a claim: it must still be pending, and the one that was verified."""
+    """A question, or an approval nobody used, to be closed with something else, if it is still as seen."""
 
     approval: Approval
     event: AuditEvent

@@ -102,6 +102,7 @@ class PinState(StrEnum):
     GONE = "gone"
     QUARANTINED = "quarantined"
     NO_TERMS = "no_terms"
+    UNFIT = "unfit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

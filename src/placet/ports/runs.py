@@ -13,6 +13,7 @@ from placet.model.approval import Approval
 from placet.model.audit import AuditEvent
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.ledger import Withdrawal
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
 from placet.model.run import (
@@ -111,11 +112,16 @@ class RunRows(Protocol):
         """A driver's sign of life; False if somebody else has taken the run since."""
         ...
 
-    async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
+    async def rest_run(
+        self, rest: RunRest, *, events: tuple[AuditEvent, ...], closing: tuple[Withdrawal, ...] = ()
+    ) -> RunCheckpoint | None:
         """Lay it down after a step. None if the run is not this driver's any more, or may not go on: nothing of the
         step is written then, and a stale write is counted.
 
         A run whose question was answered meanwhile is due at once.
+
+        Args:
+            closing: what nobody is asked any more, closed in the same transaction.
         """
         ...
 
@@ -132,5 +138,5 @@ class RunRows(Protocol):
         ...
 
     async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        """Have those looked at that rest under another policy; how many."""
+        """Have those looked at that rest under another policy, and were not woken so before; how many."""
         ...

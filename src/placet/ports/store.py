@@ -43,6 +43,7 @@ from placet.model.ledger import (
     Settlement,
     Step,
     Turn,
+    Withdrawal,
 )
 from placet.model.stopping import StopLeave, StopNote, StopRecord
 from placet.ports.archive import Archive
@@ -178,9 +179,20 @@ class Approvals(Protocol):
     """Questions and answers. Authority is in the signatures, which the engine makes and checks."""
 
     async def ask(
-        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+        self,
+        question: Question,
+        mac: Mac,
+        same: SameAsk,
+        *,
+        step: Step,
+        events: tuple[AuditEvent, ...],
+        closing: tuple[Withdrawal, ...] = (),
     ) -> Approval | RecordAnswer:
-        """Store the question, unless the same is pending or approved: then answer with that one, events aside."""
+        """Store the question, unless the same is pending or approved: then answer with that one, events aside.
+
+        Args:
+            closing: those whose place it takes, closed with it in one transaction; if it is not asked, none is.
+        """
         ...
 
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:

@@ -6,6 +6,7 @@ Source: DESIGN section 9; REQUIREMENTS B042 to B069, H015 to H026.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -22,7 +23,7 @@ from placet.model.approval import (
     VoteKind,
 )
 from placet.model.call import Call
-from placet.model.decision import Ask, RequirementKind
+from placet.model.decision import Allow, Ask, Decision, Requirement, RequirementKind
 from placet.model.json import JsonObject
 from placet.model.principal import Principal, Standing, subjects_of
 from placet.rules.asking import terms_form
@@ -44,6 +45,11 @@ TRANSITIONS: frozenset[tuple[ApprovalState, ApprovalState]] = frozenset(
         (ApprovalState.APPROVED, ApprovalState.REVOKED),
     }
 )
+CLOSED_AS: Mapping[ApprovalState, ApprovalState] = {
+    ApprovalState.PENDING: ApprovalState.WITHDRAWN,
+    ApprovalState.APPROVED: ApprovalState.REVOKED,
+}
+"""What becomes of one that is not to be used any more."""
 
 
 class Misfit(StrEnum):
@@ -262,6 +268,22 @@ def _is_of_call(question: Question, call: Call, ask: Ask) -> bool:
         and question.terms == ask.requirement.terms
         and question.reminders == ask.requirement.reminders
     )
+
+
+def bound_by(question: Question, decision: Decision) -> Decision:
+    """What is to be done with a call that a person made: its question is answered first, although policy allows the
+    call as it is. Under another policy than the one it was asked under it binds nobody, and a denial is one anyhow.
+    """
+    if not isinstance(decision, Allow) or decision.policy_version != question.policy_version:
+        return decision
+    requirement = Requirement(
+        kind=question.requirement,
+        lifetime_seconds=question.lifetime_seconds,
+        decide_within_seconds=(question.decide_by - question.asked_at).total_seconds(),
+        terms=question.terms,
+        reminders=question.reminders,
+    )
+    return Ask(reasons=question.reasons, policy_version=question.policy_version, requirement=requirement)
 
 
 def is_overdue(approval: Approval, *, now: datetime) -> bool:

@@ -1,7 +1,8 @@
 """Whether a form asks a person for a secret, by the words it uses. What is typed into a form goes to the server behind
 it, through the client and through us: a page of the server's own (`mode = "url"`) is the place for secrets.
 
-It is the form's own word that is looked at, so a server that calls a password something else is not found out.
+It is the form's own word that is looked at, so a server that calls a password something else is not found out. Forms of
+the protocol are flat and short: one that is not is judged to ask for a secret, because nobody could tell.
 
 Source: CASES K08; the protocol forbids servers to ask for passwords, keys, tokens and payment credentials in forms.
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import Final
 
 from placet.model.json import JsonObject, JsonValue
@@ -18,7 +18,8 @@ from placet.model.json import JsonObject, JsonValue
 # fmt: off
 _IN_NAMES: Final = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "contrasena", "contraseña",
-    "senha", "пароль", "密码", "密碼", "パスワード", "비밀번호", "creditcard", "debitcard", "cardnumber", "cardno",
+    "senha", "wachtwoord", "hasło", "lösenord", "salasana",
+    "пароль", "密码", "密碼", "パスワード", "비밀번호", "creditcard", "debitcard", "cardnumber", "cardno",
     "securitycode", "onetimecode", "verificationcode", "seedphrase", "recoveryphrase", "recoverycode", "socialsecurity",
 )
 """A name that contains one of these, in any case and with any separators, asks for a secret."""
@@ -32,7 +33,8 @@ _PARTS_OF_NAMES: Final = frozenset(
 )
 """Too short to look for inside other words."""
 _IN_PROSE: Final = re.compile(
-    r"""pass\W?(?:words?|wd|phrases?|codes?)\b | passwort | kennwort | mot\sde\spasse | contraseña | \bsenha\b | пароль
+    r"""pass\W?(?:words?|wd|phrases?|codes?)\b | wachtwoord | hasło | lösenord | salasana
+    | passwort | kennwort | mot\sde\spasse | contraseña | \bsenha\b | пароль
     | 密码 | 密碼 | パスワード | 비밀번호
     | \b(?:api|access|secret|private|signing|encryption)\W?keys?\b | \bclient\W?secrets?\b | \bcredentials?\b
     | \b(?:access|auth|authentication|api|bearer|refresh|id|session|personal|security)\W?tokens?\b
@@ -43,15 +45,27 @@ _IN_PROSE: Final = re.compile(
     re.VERBOSE,
 )
 # fmt: on
-_CLOSED: Final = ("enum", "const", "oneOf", "anyOf")
-"""Who chooses from what the server offers tells it no secret."""
-_MOST_NAMES: Final = 1_000
+_MOST_PLACES: Final = 100
+_MOST_NAME_CHARACTERS: Final = 256
+_MOST_CHARACTERS: Final = 16_384
+"""Of all that a form says that is looked at, names, titles and descriptions together."""
+_TWO_SCRIPTS: Final = re.compile("[a-z][\u0400-\u04ff]|[\u0400-\u04ff][a-z]")
+"""Latin and Cyrillic letters side by side in one word look like another word."""
+_SAID: Final = ("title", "description")
 
 
 def asks_for_secret(params: JsonObject) -> bool:
-    """Whether a form with these params has a place for free text or digits, and says that a secret belongs there."""
+    """Whether a form with these params has a place for free text or digits, and says that a secret belongs there.
+
+    Also where it is none that could be judged: one that nests, or of too many places or words.
+    """
     schema = params.get("requestedSchema")
-    free = list(_free(schema.get("properties"))) if isinstance(schema, dict) else []
+    places = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(places, dict) or not places:
+        return False
+    if not _can_be_judged(params.get("message"), schema, places):
+        return True
+    free = [(name, said) for name, said in places.items() if not _is_closed(said)]
     if not free:
         return False
     if _is_secret_prose(params.get("message")) or any(_is_secret_prose(_word(schema, name)) for name in _SAID):
@@ -59,29 +73,73 @@ def asks_for_secret(params: JsonObject) -> bool:
     return any(_is_asking(name, said) for name, said in free)
 
 
-_SAID: Final = ("title", "description")
+def _can_be_judged(message: JsonValue, schema: JsonValue, places: JsonObject) -> bool:
+    if len(places) > _MOST_PLACES or any(len(name) > _MOST_NAME_CHARACTERS for name in places):
+        return False
+    if any(not isinstance(said, dict) or not _is_flat(said) for said in places.values()):
+        return False
+    words = [message if isinstance(message, str) else "", *places]
+    for said in (schema, *places.values(), *(_items(said) for said in places.values())):
+        words.extend(_word(said, name) for name in _SAID)
+    return sum(map(len, words)) <= _MOST_CHARACTERS
 
 
-def _free(properties: JsonValue) -> Iterator[tuple[str, JsonObject]]:
-    """Each place of a form, at any depth, where whatever somebody likes can be written; the names around it count."""
-    waiting: list[tuple[str, JsonValue]] = list(properties.items()) if isinstance(properties, dict) else []
-    for count, (name, said) in enumerate(waiting):
-        if count >= _MOST_NAMES or not isinstance(said, dict):
-            yield name, {}
-        elif isinstance(inner := said.get("properties"), dict):
-            waiting.extend((f"{name} {each}", value) for each, value in inner.items())
-        elif isinstance(items := said.get("items"), dict):
-            waiting.append((name, {**items, **{each: said[each] for each in _SAID if each in said}}))
-        elif said.get("type") != "boolean" and not any(each in said for each in _CLOSED):
-            yield name, said
+def _is_flat(said: JsonObject) -> bool:
+    """Whether it is one place, and no form within the form. What is listed is one, too."""
+    nests = ("properties", "patternProperties", "additionalProperties")
+    if said.get("type") == "object" or any(each in said for each in nests):
+        return False
+    items = said.get("items")
+    if items is None:
+        return True
+    return isinstance(items, dict) and "items" not in items and _is_flat(items)
 
 
-def _is_asking(name: str, said: JsonObject) -> bool:
-    title, prose = _word(said, "title"), _word(said, "description")
-    if said.get("format") == "password" or said.get("writeOnly") is True:
+def _items(said: JsonValue) -> JsonObject:
+    items = said.get("items") if isinstance(said, dict) and said.get("type") == "array" else None
+    return items if isinstance(items, dict) else {}
+
+
+def _is_closed(said: JsonValue) -> bool:
+    """Whether whoever fills it in chooses from what the server offers, and so tells it no secret."""
+    if not isinstance(said, dict) or _is_hidden(said):
+        return False
+    match said.get("type"):
+        case "boolean":
+            return True
+        case "array":
+            return _offers(_items(said))
+        case _:
+            return _offers(said)
+
+
+def _offers(said: JsonObject) -> bool:
+    if _is_hidden(said):
+        return False
+    if isinstance(offered := said.get("enum"), list) and offered:
+        return all(isinstance(each, str) for each in offered)
+    for kind in ("oneOf", "anyOf"):
+        if isinstance(offered := said.get(kind), list) and offered:
+            return all(isinstance(each, dict) and isinstance(each.get("const"), str) for each in offered)
+    return False
+
+
+def _is_hidden(said: JsonObject) -> bool:
+    """Whether what is written there is not to be seen."""
+    return said.get("format") == "password" or said.get("writeOnly") is True
+
+
+def _is_asking(name: str, said: JsonValue) -> bool:
+    if not isinstance(said, dict):
+        return True
+    items = _items(said)
+    if _is_hidden(said) or _is_hidden(items):
         return True
     words = _IN_NAMES if said.get("type") in ("integer", "number") else _IN_NAMES + _IN_NAMES_OF_TEXT
-    return any(_is_secret_name(each, words) for each in (name, title)) or any(map(_is_secret_prose, (title, prose)))
+    titles = (name, _word(said, "title"), _word(items, "title"))
+    return any(_is_secret_name(each, words) for each in titles) or any(
+        _is_secret_prose(_word(each, kind)) for each in (said, items) for kind in _SAID
+    )
 
 
 def _word(said: JsonValue, name: str) -> str:
@@ -89,15 +147,27 @@ def _word(said: JsonValue, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _is_many(spelled: str, text: str) -> bool:
+    """Whether letters that stand for many make it so long that nobody writes so."""
+    return len(spelled) > 2 * len(text) + 64
+
+
 def _is_secret_name(name: str, words: tuple[str, ...]) -> bool:
     plain = unicodedata.normalize("NFKC", name)
+    if _is_many(plain, name):
+        return True
     parts = re.sub(r"[\W_]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", plain)).casefold().split()
-    squeezed = "".join(parts)
-    return any(word in squeezed for word in words) or not _PARTS_OF_NAMES.isdisjoint(parts)
+    squeezed = "".join(parts).replace("secretar", "").replace("tokeniz", "")  # who writes, and who cuts up texts
+    if any(word in squeezed for word in words) or any(_TWO_SCRIPTS.search(part) for part in parts):
+        return True
+    return not _PARTS_OF_NAMES.isdisjoint((*parts, *(part.rstrip("0123456789") for part in parts)))
 
 
 def _is_secret_prose(text: JsonValue) -> bool:
     if not isinstance(text, str):
         return False
-    plain = re.sub(r"[\s_]+", " ", unicodedata.normalize("NFKC", text)).casefold()
-    return _IN_PROSE.search(plain) is not None
+    spelled = unicodedata.normalize("NFKC", text)
+    if _is_many(spelled, text):
+        return True
+    plain = re.sub(r"[\s_]+", " ", spelled).casefold()
+    return _IN_PROSE.search(plain) is not None or _TWO_SCRIPTS.search(plain) is not None

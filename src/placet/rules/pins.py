@@ -195,6 +195,15 @@ def refuse_unfit(definition: Definition) -> None:
     _refuse_unreadable(definition)
 
 
+def is_fit(definition: Definition) -> bool:
+    """Whether it may be pinned; what was pinned under rules that allowed more is hidden."""
+    try:
+        refuse_unfit(definition)
+        return True
+    except ContractError:
+        return False
+
+
 def _refuse_unreadable(definition: Definition) -> None:
     """One entry that the file of pins cannot be read with would take all the others with it."""
     try:

@@ -308,6 +308,11 @@ def risk_for(role: Role, risk: Risk, effect_class: EffectClass) -> Risk:
     return risk
 
 
+def least_role(risk: Risk, effect_class: EffectClass) -> Role:
+    """The role with the least leave that the matrix does not deny it."""
+    return next(role for role in Role if MATRIX[role][risk_for(role, risk, effect_class)] != DENY)
+
+
 @cache  # every set of roles, risk and effect class there can be: some hundred entries
 def _look_up(roles: frozenset[Role], risk: Risk, effect_class: EffectClass) -> tuple[str, str]:
     """The mildest word of the table for any of the roles, and the reason to give for it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from placet.model.contract import ApprovalMode, Contract, EffectClass, Isolation
 from placet.model.decision import Deny
 from placet.model.principal import Principal
 from placet.rules.field_names import STANDARD_KEYS, KeyKind
-from placet.rules.policy import Matrix
+from placet.rules.policy import Matrix, least_role
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -35,9 +35,9 @@ def lint(contract: Contract, *, agent: Principal | None, manifest: str | None = 
         manifest: the file that the terms of an upstream's tool stand in; where such files usually are, if absent.
     """
 
-    def warning(code: str, message: str, fix: str) -> Finding:
+    def warning(code: str, message: str, fix: str, argument: str = "") -> Finding:
         if contract.origin is not None:
-            fix = _in_manifest(contract.origin, code, fix, manifest)
+            fix = _in_manifest(contract.origin, code, fix, manifest, argument)
         return Finding(severity="warning", code=code, tool=contract.name, message=message, fix=fix)
 
     is_irreversible = contract.effect_class is EffectClass.IRREVERSIBLE
@@ -60,10 +60,20 @@ def lint(contract: Contract, *, agent: Principal | None, manifest: str | None = 
         )
     for name in contract.argument_names:
         if name not in contract.redact and STANDARD_KEYS.kind(name) is KeyKind.SECRET:
-            yield warning("secret_shown", f"the approver sees {name!r}, which sounds secret", f"redact=({name!r},)")
+            yield warning(
+                "secret_shown", f"the approver sees {name!r}, which sounds secret", f"redact=({name!r},)", name
+            )
     if agent is not None and isinstance(word := Matrix().word(contract, agent), Deny):
         reasons = ", ".join(word.reasons)
-        yield warning("out_of_reach", f"[agent] may never call it: {reasons}", "give [agent] the scope or role")
+        yield warning("out_of_reach", f"[agent] may never call it: {reasons}", _in_reach(contract, word.reasons))
+
+
+def _in_reach(contract: Contract, reasons: Sequence[str]) -> str:
+    """What [agent] lacks, by name."""
+    wanted = [f"the scope {contract.permission}"] if "scope_missing" in reasons else []
+    if "no_role" in reasons or any(each.startswith("matrix_") for each in reasons):
+        wanted += [f"the role {least_role(contract.risk, contract.effect_class).value}"]
+    return f"give [agent] {' and '.join(wanted) or 'the scope or role'}"
 
 
 _MEMBERS: Final = {
@@ -75,16 +85,20 @@ _MEMBERS: Final = {
 """What to write in the terms of a tool that lives elsewhere, which has no Python of ours."""
 
 
-def _in_manifest(origin: Origin, code: str, fix: str, manifest: str | None) -> str:
-    table = f"tools.{origin.tool if _BARE.fullmatch(origin.tool) else json.dumps(origin.tool)}"
+def table_of(tool: str) -> str:
+    """The table of a manifest that holds the terms of a tool, as TOML has it."""
+    return f"tools.{tool if _BARE.fullmatch(tool) else json.dumps(tool)}"
+
+
+def _in_manifest(origin: Origin, code: str, fix: str, manifest: str | None, argument: str) -> str:
+    table = table_of(origin.tool)
     file = manifest or f"upstreams/{origin.server}.toml"
     if code == "no_probe":
         return f"[{table}.probe] in {file}"
     if code == "no_description":
         return "its server, or its document, has to say"
     if code == "secret_shown":
-        named = fix.removeprefix("redact=('").removesuffix("',)")
-        return f"redact = [{json.dumps(named)}] in [{table}] of {file}"
+        return f"redact = [{json.dumps(argument)}] in [{table}] of {file}"
     return f"{_MEMBERS[code]} in [{table}] of {file}" if code in _MEMBERS else fix
 
 

@@ -26,6 +26,8 @@ MAX_QUESTIONS = 16
 
 MAX_WORDS = 8_192
 """Characters of a description."""
+MAX_ASKED_VALUES, MAX_ASKED_CHARACTERS = 4_096, 65_536
+"""Of a question to a person, all it offers to choose from included."""
 
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -126,7 +128,7 @@ def refusal_of(method: str, params: JsonObject, *, abilities: frozenset[Ability]
     needed = ability_for(method, params)
     if needed is None:
         return Refusal(code=METHOD_NOT_FOUND, message="Method not found")
-    if needed not in abilities or (method == ELICIT and not _is_drawn(params)):
+    if needed not in abilities or (method == ELICIT and not (_is_short(params) and _is_drawn(params))):
         return NOT_ASKED
     if needed is Ability.FORM and asks_for_secret(params):
         return SECRET_ASKED
@@ -202,6 +204,24 @@ def halting_scopes(tenant: str, server: str) -> frozenset[str]:
 def is_presentable(text: str) -> bool:
     """Whether what an upstream says about itself hides nothing from whoever reads it, and is not endless."""
     return len(text) <= MAX_WORDS and not has_invisible(text.replace("\n", " ").replace("\t", " "))
+
+
+def _is_short(params: JsonObject) -> bool:
+    """Whether a person could read all of it. It is not looked at any further than that."""
+    waiting: list[JsonValue] = [params]
+    values = characters = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            characters += len(value)
+        elif isinstance(value, dict | list):
+            values += len(value)
+            if values <= MAX_ASKED_VALUES:
+                waiting.extend(value.values() if isinstance(value, dict) else value)
+                characters += sum(map(len, value)) if isinstance(value, dict) else 0
+        if values > MAX_ASKED_VALUES or characters > MAX_ASKED_CHARACTERS:
+            return False
+    return True
 
 
 def _is_drawn(value: JsonValue) -> bool:

@@ -70,11 +70,12 @@ class Window:
         self._marks = deque[str](maxlen=repeats.window)
 
     def asked(self, tool: object, mark: str) -> Again:
-        """A call of this tool is asked for; it stands in the window from here on."""
-        if tool in self._repeats.polls:
+        """A call of this tool is asked for; it stands in the window from here on. What is no text is no tool's name."""
+        name = tool if type(tool) is str else ""
+        if name in self._repeats.polls:
             return Again.MADE
         self._marks.append(mark)
-        count, most = self._marks.count(mark), self._repeats.per_tool.get(str(tool), self._repeats.most)
+        count, most = self._marks.count(mark), self._repeats.per_tool.get(name, self._repeats.most)
         if count > most:
             return Again.REFUSED
         return Again.WARNED if max(count, self._before.get(mark, 0)) > max(1, most - _WARNED) else Again.MADE

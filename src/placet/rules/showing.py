@@ -58,9 +58,14 @@ def _shown(match: re.Match[str]) -> str:
 
 def has_invisible(text: str) -> bool:
     """Whether a character of `text` is drawn as nothing or changes how others are drawn. Spaces are not counted."""
-    return any(
-        unicodedata.category(character) in _INVISIBLE or _DRAWN_AS_NOTHING.match(character) for character in text
-    )
+    if text.isprintable():  # so none of the categories is in it; the two looks at all of a text are quick
+        return _DRAWN_AS_NOTHING.search(text) is not None
+    return any(map(_is_invisible, set(text)))
+
+
+@lru_cache(maxsize=4096)
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in _INVISIBLE or _DRAWN_AS_NOTHING.match(character) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from placet.model.contract import EffectClass, Risk
 from placet.model.pins import Definition, Pin, PinFault, Pins, PinState, SpoiltPin
 from placet.model.stopping import StopScope
 from placet.model.upstreams import Manifest, ToolTerms
-from placet.rules.pins import compared, raised, refuse_unfit
+from placet.rules.pins import compared, is_fit, raised, refuse_unfit
 from placet.rules.upstream_names import contract_names
 from placet.rules.upstream_tools import refuse_unservable
 
@@ -28,6 +28,7 @@ class ToolStanding:
         pin: what was accepted; None where nothing was, or it is not believed.
         seen: what the server says now; None where it says nothing of it, or was not asked.
         effect, risk: as the contract would have them; None without terms.
+        is_raised: whether they are graver than the terms, by the server's own hints.
         problem: why it cannot be accepted, or served, as it is; None if nothing is in the way but what `state` says.
         fault: why what the file of pins has of it is not believed; None where it is, or has nothing.
     """
@@ -40,6 +41,7 @@ class ToolStanding:
     seen: Definition | None = field(default=None)
     effect: EffectClass | None = None
     risk: Risk | None = None
+    is_raised: bool = False
     permission: str | None = None
     problem: str | None = None
     fault: PinFault | None = None
@@ -115,6 +117,7 @@ def _standing(
         seen=seen,
         effect=effect,
         risk=risk,
+        is_raised=terms is not None and (effect, risk) != (terms.effect, terms.risk),
         permission=None if terms is None else terms.permission,
         problem=_problem(name, pin, terms, seen),
         fault=None if spoilt is None else spoilt.fault,
@@ -140,6 +143,8 @@ def _state(
         return PinState.QUARANTINED
     if is_asked and seen is None:
         return PinState.GONE
+    if not is_fit(pin.definition):
+        return PinState.UNFIT
     return PinState.ACCEPTED if terms is not None else PinState.NO_TERMS
 
 

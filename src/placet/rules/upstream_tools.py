@@ -22,7 +22,7 @@ from placet.model.pins import Definition, Pin, Pins
 from placet.model.upstreams import Manifest, ToolTerms
 from placet.rules.contracts import Handler, Probe, Tool, tool_from_schema
 from placet.rules.contracts.limits import LIMITS
-from placet.rules.pins import definition_digest, raised, refuse_unfit
+from placet.rules.pins import definition_digest, is_fit, raised, refuse_unfit
 from placet.rules.upstream_names import contract_names
 from placet.rules.upstream_results import CONTENT_RESULT
 
@@ -41,8 +41,15 @@ class Served:
 
 
 def served(pins: Pins, manifest: Manifest) -> tuple[Served, ...]:
-    """The tools of one server that are accepted and have terms, in the order of their names; all else is hidden."""
-    return tuple(_served(pins, manifest))
+    """The tools of one server that are accepted and have terms, in the order of their names; all else is hidden, and so
+    is what nobody could accept any more.
+    """
+    return tuple(each for each in _served(pins, manifest) if is_fit(each.pin.definition))
+
+
+def unfit(pins: Pins, manifest: Manifest) -> tuple[str, ...]:
+    """Those that are hidden for what their definitions say alone, by the server's own names."""
+    return tuple(each.pin.definition.tool for each in _served(pins, manifest) if not is_fit(each.pin.definition))
 
 
 def _served(pins: Pins, manifest: Manifest) -> Iterator[Served]:

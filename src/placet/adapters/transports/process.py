@@ -238,7 +238,7 @@ class ProcessTransport:
     def _tell_cut_short(self, call: Call, reason: str) -> None:
         name = call.contract.name
         self._meter.process_cut_short(tool=name, reason=reason)
-        _log.warning("a process handler of %s was cut short: %s", name, reason, extra={"tool": name, "reason": reason})
+        _log.warning("a process handler of %s was cut short: %s", name, reason, extra={"tool": name, "code": reason})
 
 
 def _ignore(report: Report) -> None:

@@ -46,6 +46,12 @@ def add(
     tenant: Annotated[
         list[str] | None, typer.Option("--tenant", metavar="NAME", help="A tenant that may use it; repeatable.")
     ] = None,
+    connect_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--connect-seconds", metavar="SECONDS", help="How long it may take until it has said what it has; 20."
+        ),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Do not ask the server; the manifest has no tools.")
     ] = False,
@@ -56,6 +62,7 @@ def add(
     server is started, or asked, once, for what it says of its tools. Nothing that exists is overwritten.
     """
     members = _members(command or [], url=url, credential=credential, env=env or [], network=network, tenants=tenant)
+    members |= {"bounds": {"connect_seconds": connect_seconds}} if connect_seconds is not None else {}
     declared = declaration(session.settings, name, members)
     if not offline:
         _require_program(declared.upstream)
@@ -124,14 +131,13 @@ def _require_program(upstream: Upstream) -> None:
     Raises:
         UsageProblem: there is no such program here, so nothing was started or written.
     """
-    from placet.bootstrap.declared import lacking
+    from placet.bootstrap.declared import missing_programs
 
-    for what in lacking(upstream):
-        if what.startswith("there is no program"):
-            raise UsageProblem(
-                f"The upstream {upstream.name!r} cannot be started: {what}.",
-                hint="Name it as a shell would find it, or by its path; --offline writes it down all the same.",
-            )
+    for program in missing_programs(upstream):
+        raise UsageProblem(
+            f"The upstream {upstream.name!r} cannot be started: there is no program {program!r} here.",
+            hint="Name it as a shell would find it, or by its path; --offline writes it down all the same.",
+        )
 
 
 async def _described(upstream: Upstream) -> tuple[Definition, ...]:

@@ -27,6 +27,7 @@ from placet.model.principal import Principal
 from placet.model.upstreams import OpenApiWay, Upstream
 from placet.rules.pin_differences import Difference, differences
 from placet.rules.pins import definition_digest
+from placet.rules.promises import table_of
 from placet.rules.standings import ToolStanding
 
 _Offline = Annotated[bool, typer.Option("--offline", help="Ask no server; say what was accepted.")]
@@ -51,11 +52,12 @@ def list_tools(
     offline: _Offline = False,
     tenant: _Tenant = None,
 ) -> Exit:
-    """Say how each tool of each upstream stands: accepted, new, changed, gone, quarantined.
+    """Say how each tool of each upstream stands: accepted, new, changed, gone, quarantined, unfit.
 
     accepted: served. new: hidden until it is accepted. new, no terms: and until its manifest has a table for it.
     changed: refused until it is accepted. gone: its server has it no more. quarantined: refused, by hand or since it
-    was seen changed. no manifest entry: accepted, and hidden for want of terms.
+    was seen changed. unfit: accepted once, and hidden since its texts have what nobody sees. no manifest entry:
+    accepted, and hidden for want of terms.
     """
     settings = session.settings
     chosen = settings.upstreams if name is None else (upstream_named(settings, name),)
@@ -294,7 +296,7 @@ def _report(screen: Screen, pins: Sequence[Pin], *, without_terms: Sequence[Tool
         screen.talk("Served by processes of placet that start from now on; what was accepted before is refused.")
     for each in without_terms:
         screen.talk(
-            f"{shown(each.tool)} stays hidden: there is no [tools.{shown(each.tool)}] in {shown(upstream.manifest)}"
+            f"{shown(each.tool)} stays hidden: there is no [{shown(table_of(each.tool))}] in {shown(upstream.manifest)}"
         )
 
 
@@ -317,7 +319,8 @@ def _show(screen: Screen, standing: ToolStanding) -> None:
     digest = "" if standing.seen is None else f"  {_digest(standing)}"
     screen.line(f"{shown(standing.server)} {shown(standing.tool)}  {state_text(standing)}{digest}")
     if standing.risk is not None and standing.effect is not None:
-        screen.line(f"  terms: {standing.effect.value}, risk {standing.risk.value}")
+        raised = ", raised by its server's hints" if standing.is_raised else ""
+        screen.line(f"  terms: {standing.effect.value}, risk {standing.risk.value}{raised}")
     for each in _differences(standing):
         screen.line(f"  {each.place}")
         for line in each.removed:

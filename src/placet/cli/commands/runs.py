@@ -50,10 +50,10 @@ def list_runs(
     left, kind = _left(left_open), _status(status)
     with _next_step(session):
         place = runs_of(session)
-        views = ask(place, lambda runs: runs.own(left, kind, limit) if mine else runs.listed(left, kind, limit))
+        listed = ask(place, lambda runs: runs.own(left, kind, limit) if mine else runs.listed(left, kind, limit))
     session.screen.listing(
         "runs",
-        views,
+        listed.runs,
         as_data=_data,
         columns=[
             Column(title="steps", cell=lambda v: f"{v.steps} of {v.max_steps}"),
@@ -66,8 +66,10 @@ def list_runs(
             Column(title="run", cell=lambda v: v.run_id),
         ],
         item_schema="run/1",
-        nothing="There is no such run that you may see.",
+        nothing="There is no such run that you may see." if listed.is_all else "There is none among the latest runs.",
     )
+    if not listed.is_all:
+        session.screen.warn("Older runs were not looked at; there may be more.")
     return Exit.OK
 
 

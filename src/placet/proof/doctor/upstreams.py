@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placet.bootstrap.declared import accepted_under, lacking, manifest_of
+from placet.bootstrap.declared import accepted_under, lacking, manifest_of, unfit_in_document
 from placet.errors import ManifestError, PlacetError
 from placet.model.pins import PinFault, Pins
 from placet.model.stopping import StopScope
@@ -14,6 +14,7 @@ from placet.ports.keys import Keys, KeyState
 from placet.proof.doctor.checks import Check, Patient, Saying, fail, ok, skipped, warn
 from placet.rules.showing import escape_for_people
 from placet.rules.upstream_names import contract_names
+from placet.rules.upstream_tools import unfit
 
 _MOST_NAMED = 5
 _NONE = "no upstream is declared"
@@ -75,6 +76,11 @@ def _pins(patient: Patient) -> Saying:
 
 
 def _terms(patient: Patient) -> Saying:
+    if odd := list(_unfit(patient)):
+        return warn(
+            f"hidden, since their texts have what nobody sees: {_some(odd)}",
+            "Whoever keeps the server, or the document, can describe them otherwise.",
+        )
     servers = _servers(patient)
     if not servers or isinstance(patient.keys, PlacetError):
         return ok("no MCP upstream is declared") if not servers else skipped("what was accepted is not known")
@@ -132,6 +138,15 @@ def _unpinned(servers: tuple[Upstream, ...], pins: Pins) -> Iterator[str]:
             yield f"{each.name} {tool}"
 
 
+def _unfit(patient: Patient) -> Iterator[str]:
+    """Tools that were accepted, or stand in a document, and that nobody could accept as they are."""
+    pins = Pins() if isinstance(patient.keys, PlacetError) else _read(patient, patient.keys)
+    for each in patient.deployment.upstreams:
+        manifest = _terms_of(each)
+        for tool in unfit_in_document(each, manifest) or unfit(pins, manifest):
+            yield f"{each.name} {tool}"
+
+
 def _in_quarantine(servers: tuple[Upstream, ...], pins: Pins, store: Examination) -> Iterator[str]:
     stopped = frozenset(store.stops())
     for each in servers:
@@ -150,6 +165,6 @@ CHECKS = (
     Check(id="upstreams", about="what upstreams need of this machine", look=_reached),
     Check(id="upstream_manifests", about="the terms for their tools", look=_manifests),
     Check(id="upstream_pins", about="what was accepted of them", look=_pins),
-    Check(id="upstream_terms", about="accepted tools without terms", look=_terms),
+    Check(id="upstream_terms", about="accepted tools that are hidden", look=_terms),
     Check(id="upstream_quarantine", about="tools that are refused", look=_quarantined),
 )

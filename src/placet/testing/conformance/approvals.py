@@ -24,14 +24,17 @@ from placet.model.ledger import (
     Claimed,
     Held,
     NotUsable,
+    NotYourRun,
     OverBudget,
     Stopped,
+    Withdrawal,
 )
 from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
 from placet.testing.conformance.samples import (
     A_MAC,
     ANOTHER_MAC,
     MakeStore,
+    Subject,
     a_claim,
     a_forbidden_event,
     a_question,
@@ -93,6 +96,36 @@ class ApprovalConformance:
 
         assert len({answer.question.approval_id for answer in answers}) == 1
         assert await subject.told() == ["approval_asked"]
+
+    async def test_a_question_closes_those_whose_place_it_takes(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        old = await pending(subject)
+        approved = await decided(subject, await pending(subject, "apr-2", policy_version=PolicyVersion("policy-0")))
+        subject.clock.advance(1)
+        new = a_question("apr-3", asked_at=subject.clock.now(), nonce="nonce-3")  # of the same place as the first
+        closing = tuple(
+            Withdrawal(approval=each, event=an_event(EventKind.APPROVAL_WITHDRAWN)) for each in (old, approved)
+        )
+
+        refused = await subject.store.ask(
+            new, A_MAC, the_same_ask(new), step=a_step(subject="agent-2"), events=(), closing=closing
+        )
+        assert refused == NotYourRun()
+        assert await states(subject, "apr-1", "apr-2") == [ApprovalState.PENDING, ApprovalState.APPROVED]
+
+        asked = await subject.store.ask(new, A_MAC, the_same_ask(new), step=a_step(), events=(), closing=closing)
+
+        assert isinstance(asked, Approval)
+        assert asked.question == new
+        assert await states(subject, "apr-1", "apr-2", "apr-3") == [
+            ApprovalState.WITHDRAWN,
+            ApprovalState.REVOKED,
+            ApprovalState.PENDING,
+        ]
+        assert (await subject.told()).count("approval_withdrawn") == 2
+        again = await subject.store.ask(new, A_MAC, the_same_ask(new), step=a_step(), events=(), closing=closing)
+        assert again == asked
+        assert (await subject.told()).count("approval_withdrawn") == 2
 
     async def test_asking_counts_a_step_even_if_the_question_was_open(self, make_store: MakeStore) -> None:
         subject = await make_store()
@@ -384,3 +417,8 @@ class ApprovalConformance:
         assert await fault_of(subject.store.stop("all", forbidden)) is not None
 
         assert await everything(subject) == before
+
+
+async def states(subject: Subject, *names: str) -> list[ApprovalState]:
+    found = [await subject.store.approval("acme", ApprovalId(name)) for name in names]
+    return [each.state for each in found if each is not None]

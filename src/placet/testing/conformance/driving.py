@@ -13,7 +13,7 @@ from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import EventKind
 from placet.model.effect import EffectState
 from placet.model.identifiers import ApprovalId, OwnerId, PolicyVersion
-from placet.model.ledger import Claimed, Moved, NotMoved, OpenRead, OutsideRun, Recorded
+from placet.model.ledger import Claimed, Moved, NotMoved, OpenRead, OutsideRun, Recorded, Withdrawal
 from placet.model.run import CallsUnderWay, RunChange, RunLimits, RunNote, RunStatus
 from placet.testing.conformance.run_samples import (
     NOBODY,
@@ -427,6 +427,7 @@ class DrivenRunConformance:
             await subject.store.rest_run(rest, events=())
 
         assert await subject.store.wake_runs(PolicyVersion("policy-2")) == 1
+        assert await subject.store.wake_runs(PolicyVersion("policy-2")) == 0
 
         assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
 
@@ -444,6 +445,24 @@ class DrivenRunConformance:
         assert await answers_of(subject, claim_of(1)) == ["run_over"]
         assert await subject.store.next_due_run() is None
         assert await subject.store.waiting_runs(after=None, limit=9) == ()
+
+    async def test_the_end_of_a_run_closes_its_questions(self, make_store: MakeStore) -> None:
+        subject = await make_store()
+        await begun(subject, rests=True)
+        approval = await pending(subject)
+        mine = await taken(subject)
+        closing = (Withdrawal(approval=approval, event=an_event(EventKind.APPROVAL_WITHDRAWN)),)
+        rest = a_rest(mine, state="FAILED", code="not_paid", due_after_seconds=None, ends=RunStatus.FAILED)
+
+        assert await subject.store.rest_run(replace(rest, fence=0), events=(), closing=closing) is None
+        assert [each.state for each in await subject.store.open_approvals_of_run("acme", RUN, limit=9)] == [
+            ApprovalState.PENDING
+        ]
+        await subject.store.rest_run(rest, events=(an_event(EventKind.RUN_ENDED),), closing=closing)
+
+        assert await subject.store.open_approvals_of_run("acme", RUN, limit=9) == ()
+        assert await subject.store.next_due_run() is None
+        assert "approval_withdrawn" in await subject.told()
 
     async def test_runs_that_wait_are_listed_page_after_page(self, make_store: MakeStore) -> None:
         subject = await make_store()

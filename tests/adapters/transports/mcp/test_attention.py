@@ -19,11 +19,12 @@ from placet.adapters.transports.mcp.attention import (
     WEIGHT_PER_SECOND,
     Attention,
     Share,
+    has_more_marks,
     marks,
     weight,
 )
-from placet.adapters.transports.mcp.hearing import MOST_MARKS, MOST_UNASKED_BYTES, answered_id, hear
-from placet.adapters.transports.mcp.messages import Answer, Message, Noise, Noticed, Oversized
+from placet.adapters.transports.mcp.hearing import MOST_MARKS, MOST_UNASKED_BYTES, answered_id, asked_id, hear
+from placet.adapters.transports.mcp.messages import Answer, Garbled, Message, Noise, Noticed, Oversized, Unread
 from placet.adapters.transports.mcp.stdio import StdioChannel
 from placet.adapters.transports.mcp.streamable import StreamableChannel
 
@@ -153,6 +154,62 @@ def test_an_answer_of_too_many_values_is_too_large_and_is_not_read() -> None:
     assert hear(answer([1] * (MOST_MARKS + 1)), share, somebody) == Oversized(id=7)
 
 
+def test_what_stands_in_a_text_is_no_value() -> None:
+    share = Share(Attention(Time()))
+
+    assert isinstance(hear(answer("7," * (MOST_MARKS + 1)), share, somebody), Answer)
+    assert isinstance(hear(answer('\\"{,[' * MOST_MARKS), share, somebody), Answer)
+    assert hear(answer(["a\\"] * (MOST_MARKS + 1)), share, somebody) == Oversized(id=7)
+
+
+def test_a_text_without_end_is_looked_at_once() -> None:
+    """Quotes behind strokes: whoever began anew at each of them would never be done."""
+    assert not has_more_marks(b'"' + b'\\"' * 300_000 + b"," * MOST_MARKS + b",\\", MOST_MARKS)
+    assert has_more_marks(b'"a"' + b"," * (MOST_MARKS + 1), MOST_MARKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(b'{"jsonrpc":"2.0","id":7,"method":"x","params":{}}', 7, id="id first"),
+        pytest.param(b'{"id":"a-7","jsonrpc":"2.0","method":"x","params":{}}', "a-7", id="a text"),
+        pytest.param(b'{"method":"x","params":{"id":9},"jsonrpc":"2.0","id":7}', 7, id="id last"),
+        pytest.param(b'{"method":"x","params":{"id":9},"id":7,"jsonrpc":"2.0"}', 7, id="version last"),
+        pytest.param(b'{"jsonrpc":"2.0","method":"x","params":{"id":9}}', None, id="a notice"),
+        pytest.param(b'{"jsonrpc":"2.0","id":7,"result":{}}', None, id="an answer"),
+    ],
+)
+def test_which_question_it_is_is_told_by_its_ends(text: bytes, found: int | str | None) -> None:
+    assert asked_id(text[:256], text[-192:]) == found
+
+
+def test_a_question_that_is_too_large_is_known_for_one() -> None:
+    params = b'"params":{"a":"' + b"-" * MOST_UNASKED_BYTES + b'"}'
+    share = Share(Attention(Time()))
+
+    assert hear(b'{"method":"x",%s,"jsonrpc":"2.0","id":7}' % params, share, nobody) == Unread(id=7)
+
+
+def test_pieces_of_next_to_nothing_cost_their_server_and_large_ones_do_not() -> None:
+    small, large = Share(Attention(Time())), Share(Attention(Time()))
+
+    for _ in range(10_000):
+        small.came(b" ")
+    large.came(b"x" * 16_777_216)
+
+    assert small.pause_seconds() > 0.0 and large.pause_seconds() == 0.0
+    assert not small.is_flooding
+
+
+def test_what_a_server_makes_us_send_is_its_to_pay() -> None:
+    share = Share(Attention(Time()))
+
+    for _ in range(BURST_WEIGHT // 16_384 + 1):
+        share.made_us_send()
+
+    assert share.pause_seconds() > 0.0
+
+
 def test_a_large_message_that_lies_about_whose_it_is_costs_its_server_the_more() -> None:
     lie = b'{"jsonrpc":"2.0","id":7,"result":{},"method":"x","x":"' + b"-" * MOST_UNASKED_BYTES + b'"}'
     honest, lying = Share(Attention(Time())), Share(Attention(Time()))
@@ -235,13 +292,135 @@ async def test_of_a_flood_no_more_is_read_than_there_is_room_for(tmp_path: Path)
 
 
 class Stream(httpx.AsyncByteStream):
-    """An answer of one piece, as it lay in the system's buffer."""
+    """An answer in pieces, as they lay in the system's buffer."""
 
-    def __init__(self, piece: bytes) -> None:
-        self._piece = piece
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+        self.was_read = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._piece
+        for piece in self._pieces:
+            yield piece
+        self.was_read = True
+
+
+class Ending(httpx.AsyncBaseTransport):
+    """Has a stream for what belongs to no request, which ends at once, and answers whatever it is told."""
+
+    def __init__(self, *streams: bytes) -> None:
+        self.streams = list(streams)
+        self.told = 0
+        self.answers: list[Stream] = []
+        self.at_once = self.most_at_once = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            if not self.streams:
+                return httpx.Response(405)
+            stream = Stream(self.streams.pop(0))
+            return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+        self.told += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        self.answers.append(Stream())
+        return httpx.Response(202, headers={"content-length": "0"}, stream=self.answers[-1])
+
+
+class Pauses(SystemClock):
+    """Lets no time pass, and keeps how long was to be waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+        self.passes: Time | None = None
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        if self.passes is not None:
+            self.passes.now += seconds
+        await asyncio.sleep(0)
+
+
+def over(service: httpx.AsyncBaseTransport, clock: SystemClock, share: Share) -> StreamableChannel:
+    return StreamableChannel(
+        "http://127.0.0.1:1/mcp", service, shown=lambda: ({}, {}), connect_seconds=SECONDS, most_bytes=4_194_304,
+        clock=clock, share=share, awaits=somebody, heard=lambda *_: None, failed=lambda *_: None,
+        flooded=lambda: None, retired=lambda: None,
+    )  # fmt: skip
+
+
+async def test_a_stream_that_brings_nothing_is_opened_less_and_less_whatever_its_server_wants() -> None:
+    message = b"data: %s\n\n" % LINE
+    clock, service = Pauses(), Ending(*[b"retry: 0\n\n"] * 7, b"retry: 0\n" + message, b"retry: 2500\n\n")
+    channel = over(service, clock, Share(Attention(Time())))
+    channel.listen()
+    async with asyncio.timeout(SECONDS):
+        while service.streams:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await channel.close()
+
+    waited = [each for each in clock.waited if each]
+    assert waited[:9] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0, 2.5]
+
+
+class Crumbs(httpx.AsyncBaseTransport):
+    """Answers in pieces of a byte."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        said = b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
+        if self._kind == "application/json":
+            said = said[6:-2]
+        return httpx.Response(
+            200, headers={"content-type": self._kind}, stream=Stream(*[b" "] * 10_000, *([b"\n"] * 2), said)
+        )
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_in_pieces_of_a_byte_has_to_wait_and_is_read_all_the_same(kind: str) -> None:
+    time, clock = Time(), Pauses()
+    clock.passes = time
+    channel = over(Crumbs(kind), clock, Share(Attention(time)))
+    heard: list[Message] = []
+    channel._heard_by = lambda message, _: heard.append(message)
+    await channel.ask(1, b"{}", headers={}, before=lambda: None)
+    async with asyncio.timeout(SECONDS):
+        while not heard:
+            await asyncio.sleep(0)
+    await channel.close()
+
+    assert isinstance(heard[0], Answer)
+    assert sum(clock.waited) > 0.5
+
+
+async def test_answers_to_a_process_are_its_to_pay_too(tmp_path: Path) -> None:
+    line = Flood("import sys; sys.stdin.read()", tmp_path, Time())
+    for _ in range(BURST_WEIGHT // 100_000 + 1):
+        line.channel.reply(b"-" * 100_000)
+    assert line.share.pause_seconds() > 0.0
+    await line.close()
+
+
+async def test_answers_to_a_server_go_out_a_few_at_once_and_are_its_to_pay() -> None:
+    service, share = Ending(), Share(Attention(Time()))
+    channel = over(service, Pauses(), share)
+    for _ in range(200):
+        channel.reply(b"{}")
+    async with asyncio.timeout(SECONDS):
+        while service.told < 64:
+            await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await channel.close()
+
+    assert service.told == 64 and service.most_at_once <= 4
+    assert all(each.was_read for each in service.answers), "a connection that cannot be used again"
+    assert share.pause_seconds() > 0.0
 
 
 class Service(httpx.AsyncBaseTransport):
@@ -279,3 +458,30 @@ async def test_others_have_their_turn_between_a_few_events_of_a_stream() -> None
     a_turn = -(-TURN_WEIGHT // weight(LINE)) + 1_024 // len(LINE)
     assert len(heard) == 1_501
     assert max(heard.count(turn) for turn in set(heard)) <= a_turn
+
+
+@pytest.mark.case("K08")
+@pytest.mark.parametrize("levels", [100, 2_000])
+def test_what_is_nested_too_deep_to_be_read_is_told_by_its_ends(levels: int) -> None:
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    share = Share(Attention(Time()))
+    assert hear(b'{"jsonrpc":"2.0","id":7,"result":%s}' % deep, share, somebody) == Garbled(id=7)
+    assert hear(b'{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":%s}' % deep, share, nobody) == Unread(
+        id=7
+    )
+    assert hear(b'{"jsonrpc":"2.0","method":"x","params":%s}' % deep, share, nobody) == Noise()
+
+
+async def test_whose_answer_was_too_large_is_seen_in_its_last_bytes_too(tmp_path: Path) -> None:
+    heard: list[Message] = []
+    lost = asyncio.Event()
+    program = """print('{"jsonrpc":"2.0","result":"' + "x" * 5000 + '","id":7}', flush=True)"""
+    channel = StdioChannel(
+        sys.executable, ("-c", program), environment={}, folder=tmp_path, most_bytes=1_000,
+        share=Share(Attention(Time())), awaits=somebody, heard=heard.append, flooded=lost.set, lost=lost.set,
+    )  # fmt: skip
+    async with asyncio.timeout(SECONDS):
+        await lost.wait()
+    await channel.close()
+
+    assert heard == [Oversized(id=7)]

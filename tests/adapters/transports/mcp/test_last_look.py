@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ from placet.adapters.clock import SystemClock
 from placet.adapters.telemetry.upstream_metrics import QuietUpstreamMeter
 from placet.adapters.transports.mcp.calling import Carrier
 from placet.adapters.transports.mcp.channels import Channel, Era
-from placet.adapters.transports.mcp.links import MakeChannel, Terms
+from placet.adapters.transports.mcp.conversing import talk
+from placet.adapters.transports.mcp.faults import NotAccepted
+from placet.adapters.transports.mcp.links import MakeChannel, Terms, opened
 from placet.adapters.transports.mcp.messages import Answer, Noticed, RequestId, read_message
-from placet.adapters.transports.mcp.pool import Pool
+from placet.adapters.transports.mcp.pool import Holder, Pool
 from placet.adapters.transports.mcp.relaying import McpSide
 from placet.adapters.transports.mcp.session import Session
+from placet.adapters.transports.reports import TooLate
 from placet.errors import NotSent
 from placet.model.context import CallContext
 from placet.model.contract import EffectClass
@@ -52,6 +57,9 @@ class Line:
         self.says = "Notes."
         self.listed = 0
         self.called = 0
+        self.is_away = False
+        self.size = 1
+        self.held: Callable[[], None] | None = None
 
     async def ask(
         self, request_id: RequestId, message: bytes, *, headers: Mapping[str, str], before: Callable[[], None]
@@ -69,6 +77,9 @@ class Line:
             case "tools/list":
                 self.listed += 1
                 result = {"tools": [{"name": "note", "description": self.says, "inputSchema": SCHEMA}]}
+            case "tools/call" if self.is_away:
+                self.held = before
+                return
             case "tools/call":
                 if self.listed == 1:
                     self.says = self._becomes
@@ -82,7 +93,7 @@ class Line:
         self._answer(request_id, result)
 
     def _answer(self, request_id: RequestId, result: dict[str, Any]) -> None:
-        self._session.heard(Answer(id=request_id, result=result, size=1), None)
+        self._session.heard(Answer(id=request_id, result=result, size=self.size), None)
 
     def give_up(self, request_id: RequestId, *, era: Era, reason: str) -> bool:
         return False
@@ -90,6 +101,8 @@ class Line:
     def forget(self, request_id: RequestId) -> None: ...
 
     def add(self, message: bytes) -> None: ...
+
+    def reply(self, message: bytes) -> None: ...
 
     def speaks(self, version: str | None) -> None: ...
 
@@ -124,11 +137,16 @@ class Desk:
         finally:
             await self.pool.close()
 
-    async def ask(self) -> object:
+    async def ask(self, *seconds: float) -> object:
+        """
+        Args:
+            seconds: what is left of the attempt's time, each time that it is asked for.
+        """
+        left = iter(seconds)
         context = CallContext(
             tenant="north", principal=placet.Principal(subject="agent", tenant="north"), run_id=RunId("r"),
             call_id=CallId("c"), operation_key=OperationKey("k"), attempt=1,
-            deadline_at=datetime(2030, 1, 1, tzinfo=UTC), _remaining=lambda: 20.0, _guard=lambda: None,
+            deadline_at=datetime(2030, 1, 1, tzinfo=UTC), _remaining=lambda: next(left, 20.0), _guard=lambda: None,
         )  # fmt: skip
         return await self._carrier.call("note", {}, context, effect=EffectClass.WRITE, errors=ToolErrors.UNKNOWN)
 
@@ -181,3 +199,109 @@ async def test_a_server_that_asks_while_something_else_is_read_of_it_gives_no_re
             await side.request(placet.Principal(subject="agent", tenant="north"), "prompts/get", {"name": "p"})
     finally:
         await desk.pool.close()
+
+
+@pytest.mark.case("K05")
+async def test_what_has_not_left_in_its_part_of_the_time_does_not_leave_any_more() -> None:
+    desk = Desk(becomes="Notes.")
+    try:
+        await desk.ask()
+        (line,) = desk.lines
+        line.is_away = True  # it is still being connected to
+        async with asyncio.timeout(30.0):
+            with pytest.raises(TooLate) as raised:
+                await desk.ask(20.0, 4.0)
+        assert raised.value.code == "upstream_unavailable" and line.held is not None
+        with pytest.raises(NotAccepted):
+            line.held()
+    finally:
+        await desk.pool.close()
+
+
+class Paced(SystemClock):
+    """Whose time goes on by what is slept; the wait for the next look that is due is without end."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds >= UpstreamBounds().refresh_seconds:
+            await asyncio.get_running_loop().create_future()
+        self.slept.append(seconds)
+        self.at += seconds
+
+
+@pytest.mark.parametrize(
+    ("size", "slept"), [(1, [1.0] * 5), (3 << 20, [1.0, *[3.0] * 8])], ids=["small lists", "lists of three megabytes"]
+)
+async def test_whoever_says_all_the_time_that_it_has_changed_is_looked_at_in_measured_steps(
+    size: int, slept: list[float]
+) -> None:
+    lines: list[Line] = []
+    clock = Paced()
+    terms = Terms(
+        server="desk", pins={"note": PIN}, bounds=UpstreamBounds(), relayed=frozenset(), clock=clock,
+        drifted=lambda _: None, unbelievable=lambda _: None,
+    )  # fmt: skip
+
+    def make(session: Session) -> Channel:
+        lines.append(Line(session, becomes="Notes."))
+        lines[0].size = size
+        return lines[0]
+
+    link = await opened(terms, make, talk=talk(frozenset()), ended=lambda _: None, discard=lambda _: None)
+    try:
+        for _ in range(10):
+            link.look_again()
+            await link.ready()
+    finally:
+        await link.close()
+
+    assert clock.slept == slept and lines[0].listed == 11
+
+
+class Standing(SystemClock):
+    """Whose time stands still until it is set on."""
+
+    at = 0.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.mark.parametrize(
+    ("size", "sessions"), [(1, [1, 2, 3, 4]), (3 << 20, [1, 1, 1, 2])], ids=["small lists", "lists of three megabytes"]
+)
+async def test_whoever_ends_each_session_has_its_list_read_no_sooner_for_it(size: int, sessions: list[int]) -> None:
+    lines: list[Line] = []
+    clock = Standing()
+    terms = Terms(
+        server="desk", pins={"note": PIN}, bounds=UpstreamBounds(), relayed=frozenset(), clock=clock,
+        drifted=lambda _: None, unbelievable=lambda _: None,
+    )  # fmt: skip
+
+    def way(_: str | None) -> MakeChannel:
+        def make(session: Session) -> Channel:
+            lines.append(Line(session, becomes="Notes."))
+            lines[-1].size = size
+            return lines[-1]
+
+        return make
+
+    pool = Pool(terms, statefulness=Statefulness.STATELESS, way=way, meter=QuietUpstreamMeter())
+    begun = []
+    try:
+        for _ in sessions:
+            with suppress(NotAccepted):
+                async with pool.link(Holder(tenant="north", subject="agent"), talk(frozenset())) as link:
+                    link.session.lost()
+            begun.append(len(lines))
+            clock.at += 1.0
+    finally:
+        await pool.close()
+
+    assert begun == sessions

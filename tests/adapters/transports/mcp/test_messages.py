@@ -15,6 +15,7 @@ from placet.adapters.transports.mcp.messages import (
     Noise,
     Noticed,
     answer,
+    is_too_deep,
     notice,
     read_message,
     refusal,
@@ -52,6 +53,7 @@ def test_what_we_say_reads_back() -> None:
         ("[" * 100_000, Noise()),
         ('"x"', Noise()),
         (b"\xff\xfe", Noise()),
+        ('{"jsonrpc":"2.0","id":1,"result":{"a":' + "[" * 79 + "]" * 79 + "}}", Noise()),
         (r'{"jsonrpc":"2.0","id":1,"result":{"a":["\ud800"]}}', Garbled(id=1)),
         (r'{"jsonrpc":"2.0","id":1,"result":{"\uDFFF":1}}', Garbled(id=1)),
         (r'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\ud800"}}', Garbled(id=1)),
@@ -68,6 +70,12 @@ def test_what_we_say_reads_back() -> None:
 )
 def test_what_is_not_sound_is_no_answer(text: str, read: object) -> None:
     assert read_message(text) == read
+
+
+def test_levels_are_counted_outside_of_texts_however_a_text_ends() -> None:
+    deepest = '{"jsonrpc":"2.0","id":1,"result":{"a":' + "[" * 78 + '"' + '[{\\"' * 100 + '"' + "]" * 78 + "}}"
+    assert isinstance(read_message(deepest), Answer)
+    assert is_too_deep("[" * 81) and not is_too_deep('"\\"' + "[" * 81) and not is_too_deep("[]" * 81)
 
 
 @given(st.one_of(st.binary(), st.text(), st.recursive(

@@ -10,7 +10,7 @@ import pytest
 
 from placet.adapters.transports.mcp.channels import Era
 from placet.adapters.transports.mcp.conversing import Talk
-from placet.adapters.transports.mcp.messages import Answer, Asked, Fault, Noticed, RequestId, read_message
+from placet.adapters.transports.mcp.messages import Answer, Asked, Fault, Noticed, RequestId, Unread, read_message
 from placet.adapters.transports.mcp.session import Flight, Session
 from placet.model.json import JsonObject
 from placet.model.upstreams import Relayed
@@ -42,6 +42,9 @@ class Line:
 
     def add(self, message: bytes) -> None:
         self.said.append(read_message(message))
+
+    def reply(self, message: bytes) -> None:
+        self.add(message)
 
     def speaks(self, version: str | None) -> None: ...
 
@@ -90,6 +93,15 @@ async def test_the_only_call_under_way_is_asked_and_told() -> None:
     await scene.hear()
 
     assert scene.first.heard == ["elicitation/create", "notifications/message"]
+
+
+async def test_a_question_that_is_too_large_is_refused() -> None:
+    scene = Scene()
+    await scene.call(scene.first)
+    scene.session.heard(Unread(id="q"), None)
+
+    assert scene.first.heard == []
+    assert scene.line.said == [Fault(id="q", code=-32600, error=scene.line.said[0].error)]
 
 
 @pytest.mark.case("K08")

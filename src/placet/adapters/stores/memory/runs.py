@@ -14,6 +14,7 @@ from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent
 from placet.model.effect import BrokenEffect, Effect, EffectState
 from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.ledger import Withdrawal
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
 from placet.model.run import (
@@ -124,8 +125,10 @@ class MemoryRuns(ABC):
     async def keep_run(self, take: RunTake, fence: int) -> bool:
         return self._transact(lambda tables: verbs.keep_run(tables, take, fence, self._clock.now()))
 
-    async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
-        return self._transact(lambda tables: verbs.rest_run(tables, rest, events, self._clock.now()))
+    async def rest_run(
+        self, rest: RunRest, *, events: tuple[AuditEvent, ...], closing: tuple[Withdrawal, ...] = ()
+    ) -> RunCheckpoint | None:
+        return self._transact(lambda tables: verbs.rest_run(tables, rest, events, self._clock.now(), closing))
 
     async def due_runs(self, *, limit: int) -> tuple[tuple[str, RunId], ...]:
         now = self._clock.now()
@@ -140,7 +143,8 @@ class MemoryRuns(ABC):
         return tuple(found[key] for key in sorted(found)[:limit])
 
     async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        others = [(key, row) for key, row in self._resting() if row.code and row.policy_version != policy_version]
+        resting = [(key, row) for key, row in self._resting() if row.due_at != _LONG_AGO]
+        others = [(key, row) for key, row in resting if row.code and row.policy_version != policy_version]
         for key, row in others:
             self._tables.checkpoints[key] = replace(row, due_at=_LONG_AGO)
         return len(others)

@@ -49,6 +49,7 @@ from placet.model.ledger import (
     Settlement,
     Step,
     Turn,
+    Withdrawal,
 )
 from placet.model.listing import Mark
 from placet.model.principal import subjects_of
@@ -185,9 +186,18 @@ class MemoryStore(MemoryArchive, MemoryCredentials, MemoryGrants, MemoryOutbox, 
     # ------------------------------------------------------------ approvals
 
     async def ask(
-        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+        self,
+        question: Question,
+        mac: Mac,
+        same: SameAsk,
+        *,
+        step: Step,
+        events: tuple[AuditEvent, ...],
+        closing: tuple[Withdrawal, ...] = (),
     ) -> Approval | RecordAnswer:
-        return self._transact(lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now()))
+        return self._transact(
+            lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now(), closing)
+        )
 
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:
         return self._tables.standing_approvals(ask)

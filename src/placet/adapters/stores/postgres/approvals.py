@@ -21,17 +21,24 @@ from placet.model.approval import (
 )
 from placet.model.audit import AuditEvent
 from placet.model.identifiers import ApprovalId, CallId, OperationKey
-from placet.model.ledger import RecordAnswer, SameAsk, Step
+from placet.model.ledger import RecordAnswer, SameAsk, Step, Withdrawal
 
 
 class PostgresApprovals(ABC):
     """The verbs of `ports.store.Approvals`."""
 
     async def ask(
-        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+        self,
+        question: Question,
+        mac: Mac,
+        same: SameAsk,
+        *,
+        step: Step,
+        events: tuple[AuditEvent, ...],
+        closing: tuple[Withdrawal, ...] = (),
     ) -> Approval | RecordAnswer:
         answer: Approval | RecordAnswer = await self._write(
-            lambda tables: verbs.ask(tables, question, mac, same, step, events, tables.now), How.LOCKED
+            lambda tables: verbs.ask(tables, question, mac, same, step, events, tables.now, closing), How.LOCKED
         )
         return answer
 

@@ -106,7 +106,9 @@ def _approvals_seen(tables: PredictedTables) -> list[tuple[str, str, Mark | None
     return [
         (*key, mark)
         for key, mark in sorted(tables.approvals_seen.items())
-        if key not in tables.changed_approvals and not (mark is None and key in tables.new_approvals)
+        if key not in tables.changed_approvals
+        and key not in tables.closed_first
+        and not (mark is None and key in tables.new_approvals)
     ] or None
 
 
@@ -124,6 +126,8 @@ def remember(memory: Memory, tables: PredictedTables, mark: Mark | None) -> None
             memory.effects.put(key, (effect, mark))
         for approval_key, approval in (*tables.new_approvals.items(), *tables.changed_approvals.items()):
             memory.approvals.put(approval_key, (approval, mark))
+    for closed_key in tables.closed_first:
+        memory.approvals.drop(closed_key)
     for run_key, taken in tables.run_steps.items():
         if (run := memory.runs.get(run_key)) is not None:
             memory.runs.put(run_key, replace(run, steps=run.steps + taken))

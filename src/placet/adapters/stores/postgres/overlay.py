@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from placet.adapters.stores import rows
@@ -65,6 +66,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         self.changed_effects: dict[tuple[str, str], Effect] = {}
         self.new_approvals: dict[tuple[str, str], Approval] = {}
         self.changed_approvals: dict[tuple[str, str], Approval] = {}
+        self.closed_first: dict[tuple[str, str], Approval] = {}
         self.opened: dict[Place, tuple[OwnerId, datetime]] = {}
         self.closed: list[Place] = []
         self.events: list[ChainedEvent] = []
@@ -212,7 +214,7 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
 
     def approval(self, tenant: str, approval_id: ApprovalId) -> Approval | None:
         key = (tenant, approval_id)
-        written = self.changed_approvals.get(key) or self.new_approvals.get(key)
+        written = self.changed_approvals.get(key) or self.new_approvals.get(key) or self.closed_first.get(key)
         if written is not None:
             return written
         is_known, found = self._perhaps("approvals_at", tenant, approval_id)
@@ -247,11 +249,17 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         return tuple(approval for approval, _ in standing)
 
     def add_approval(self, approval: Approval) -> None:
+        """One that takes another's place in the index of open questions comes after that one is closed."""
+        for key, closed in tuple(self.changed_approvals.items()):
+            if _place(closed) == _place(approval):
+                del self.changed_approvals[key]
+                self._undo.append(partial(self.changed_approvals.__setitem__, key, closed))
+                self._put(self.closed_first, key, closed)
         self._put(self.new_approvals, (approval.question.tenant, approval.question.approval_id), approval)
 
     def change_approval(self, approval: Approval, *, was: Approval) -> None:
         key = (approval.question.tenant, approval.question.approval_id)
-        if key in self.changed_approvals or key in self.new_approvals:
+        if key in self.changed_approvals or key in self.new_approvals or key in self.closed_first:
             raise NotTogether
         if approval.state is ApprovalState.SPENT and approval.answer is not None:
             self.not_after = min(self.not_after or approval.answer.expires_at, approval.answer.expires_at)
@@ -422,3 +430,9 @@ class PredictedTables(PostgresGrantTables, PostgresOutboxTables, PostgresReminde
         self._state("put_tombstone", *rows.tombstone_row(tombstone))
         self._state("allow_cutting")
         self._state("cut", tombstone.writer, tombstone.first_kept)
+
+
+def _place(approval: Approval) -> tuple[str, ...]:
+    """Where of one question at most is open."""
+    of = approval.question
+    return of.tenant, of.subject, of.run_id, of.tool, of.argument_digest, of.policy_version, of.operation_key

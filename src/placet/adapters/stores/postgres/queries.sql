@@ -789,6 +789,9 @@ SELECT * FROM run_checkpoints WHERE tenant = $1 AND run_id = $2 FOR UPDATE;
 -- name: add_checkpoint
 INSERT INTO run_checkpoints VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
 
+-- name: close_approval
+UPDATE approvals SET state = $1 WHERE tenant = $2 AND approval_id = $3;
+
 -- name: change_checkpoint
 UPDATE run_checkpoints SET version = $1, state = $2, visit = $3, sealed = $4, state_version = $5, driver = $6,
     lease_until = $7, fence = $8, due_at = $9, code = $10, waits = $11, policy_version = $12, stale_writes = $13
@@ -812,7 +815,7 @@ ORDER BY tenant, run_id LIMIT $3;
 
 -- name: wake_runs
 UPDATE run_checkpoints SET due_at = 0
-WHERE due_at IS NOT NULL AND driver IS NULL AND code IS NOT NULL AND policy_version <> $1 RETURNING 1;
+WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> $1 RETURNING 1;
 
 -- name: drop_checkpoint
 DELETE FROM run_checkpoints WHERE tenant = $1 AND run_id = $2;

@@ -13,6 +13,7 @@ from placet.model.approval import Approval
 from placet.model.audit import AuditEvent
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.ledger import Withdrawal
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
 from placet.model.run import (
@@ -106,12 +107,14 @@ class PostgresRuns(ABC):
         kept = await self._write(lambda tables: verbs.keep_run(tables, take, fence, tables.now), How.LOCKED, about)
         return bool(kept)
 
-    async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
+    async def rest_run(
+        self, rest: RunRest, *, events: tuple[AuditEvent, ...], closing: tuple[Withdrawal, ...] = ()
+    ) -> RunCheckpoint | None:
         """Alone where it changes the tools of the run, as `change_run`. Not where it ends it: a claim beside that is
         one of before, and whoever claimed it did not wait for the step."""
         how = How.LOCKED if rest.workflow_tools is None else How.ALONE
         rests: RunCheckpoint | None = await self._write(
-            lambda tables: verbs.rest_run(tables, rest, events, tables.now), how, (rest.tenant, rest.run_id)
+            lambda tables: verbs.rest_run(tables, rest, events, tables.now, closing), how, (rest.tenant, rest.run_id)
         )
         return rests
 

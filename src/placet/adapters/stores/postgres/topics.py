@@ -17,6 +17,6 @@ def topics_of(tables: PredictedTables) -> set[Topic]:
         for effect in tables.changed_effects.values()
         if effect.state is not EffectState.DISPATCHED
     }
-    if tables.changed_approvals or any(name in _OF_RUNS for name, _ in tables.statements):
+    if tables.changed_approvals or tables.closed_first or any(name in _OF_RUNS for name, _ in tables.statements):
         settled.add(runs_topic())
     return settled | {approvals_topic(tenant) for tenant, _ in (*tables.new_approvals, *tables.changed_approvals)}

@@ -351,10 +351,12 @@ class Writer:
     async def _commit(
         self, connection: asyncpg.Connection, tables: PredictedTables, operations: int, started: float
     ) -> None:
+        for (tenant, approval_id), closed in sorted(tables.closed_first.items()):  # read under its lock
+            await connection.execute(SQL["close_approval"], closed.state.value, tenant, approval_id)
         row = await self._apply(connection, tables)
         for name, bound in tables.statements:
             await connection.execute(SQL[name], *bound)
-        self.counts["round_trips"] += 1 + len(tables.statements)
+        self.counts["round_trips"] += 1 + len(tables.closed_first) + len(tables.statements)
         self._sends = tables.is_writing
         await connection.execute("COMMIT")
         self._note(tables, row, operations, started)

@@ -785,7 +785,7 @@ ORDER BY tenant, run_id LIMIT ?;
 
 -- name: wake_runs
 UPDATE run_checkpoints SET due_at = 0
-WHERE due_at IS NOT NULL AND driver IS NULL AND code IS NOT NULL AND policy_version <> ?;
+WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> ?;
 
 -- name: drop_checkpoint
 DELETE FROM run_checkpoints WHERE tenant = ? AND run_id = ?;

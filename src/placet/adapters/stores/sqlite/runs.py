@@ -16,6 +16,7 @@ from placet.model.approval import Approval
 from placet.model.audit import AuditEvent
 from placet.model.effect import BrokenEffect, Effect
 from placet.model.identifiers import CallId, PolicyVersion, RunId
+from placet.model.ledger import Withdrawal
 from placet.model.listing import Mark
 from placet.model.retention import BrokenRun
 from placet.model.run import (
@@ -104,8 +105,12 @@ class SqliteRuns(ABC):
     async def keep_run(self, take: RunTake, fence: int) -> bool:
         return await self._writer.transact(lambda tables: verbs.keep_run(tables, take, fence, self._clock.now()))
 
-    async def rest_run(self, rest: RunRest, *, events: tuple[AuditEvent, ...]) -> RunCheckpoint | None:
-        return await self._writer.transact(lambda tables: verbs.rest_run(tables, rest, events, self._clock.now()))
+    async def rest_run(
+        self, rest: RunRest, *, events: tuple[AuditEvent, ...], closing: tuple[Withdrawal, ...] = ()
+    ) -> RunCheckpoint | None:
+        return await self._writer.transact(
+            lambda tables: verbs.rest_run(tables, rest, events, self._clock.now(), closing)
+        )
 
     async def due_runs(self, *, limit: int) -> tuple[tuple[str, RunId], ...]:
         found = self._read("due_runs", rows.microseconds(self._clock.now()), limit)

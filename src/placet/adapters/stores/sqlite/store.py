@@ -56,6 +56,7 @@ from placet.model.ledger import (
     Settlement,
     Step,
     Turn,
+    Withdrawal,
 )
 from placet.model.listing import Mark
 from placet.model.stopping import StopLeave, StopNote, StopRecord
@@ -196,10 +197,17 @@ class SqliteStore(SqliteArchive, SqliteCredentials, SqliteGrants, SqliteOutbox, 
     # ------------------------------------------------------------ approvals
 
     async def ask(
-        self, question: Question, mac: Mac, same: SameAsk, *, step: Step, events: tuple[AuditEvent, ...]
+        self,
+        question: Question,
+        mac: Mac,
+        same: SameAsk,
+        *,
+        step: Step,
+        events: tuple[AuditEvent, ...],
+        closing: tuple[Withdrawal, ...] = (),
     ) -> Approval | RecordAnswer:
         return await self._writer.transact(
-            lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now())
+            lambda tables: verbs.ask(tables, question, mac, same, step, events, self._clock.now(), closing)
         )
 
     async def same_ask(self, ask: SameAsk) -> tuple[Approval, ...]:

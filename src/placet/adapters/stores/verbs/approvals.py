@@ -10,8 +10,9 @@ from placet.adapters.stores.verbs.tables import Tables
 from placet.errors import NotFound
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent
-from placet.model.ledger import RecordAnswer, SameAsk, Step, ToolClosed
+from placet.model.ledger import RecordAnswer, SameAsk, Step, ToolClosed, Withdrawal
 from placet.rules import runs
+from placet.rules.approvals import CLOSED_AS
 from placet.rules.approvals import TRANSITIONS as APPROVAL_TRANSITIONS
 
 
@@ -23,6 +24,7 @@ def ask(
     step: Step,
     events: tuple[AuditEvent, ...],
     now: datetime,
+    closing: tuple[Withdrawal, ...] = (),
 ) -> Approval | RecordAnswer:
     run = tables.run(step.tenant, step.run_id)
     if (refusal := step_refusal(tables, step, run, tool=question.tool, now=now)) is not None:
@@ -33,7 +35,10 @@ def ask(
         return ToolClosed()
     existing = tables.open_approval(same)
     count(tables, step, run, now)
-    if existing is not None:
+    close(tables, closing)
+    if existing is not None and existing.question.approval_id not in {
+        each.approval.question.approval_id for each in closing
+    }:
         return existing
     approval = Approval(
         question=question, question_mac=mac, state=ApprovalState.PENDING, answer=None, signature=None, spent_at=None
@@ -88,6 +93,14 @@ def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[A
     tables.change_approval(closed, was=approval)
     tables.append(events)
     return closed
+
+
+def close(tables: Tables, closing: tuple[Withdrawal, ...]) -> None:
+    """Withdraw what is still asked, revoke what is still approved."""
+    for each in closing:
+        ends = CLOSED_AS.get(each.approval.state)
+        if ends is not None:
+            retire(tables, each.approval, ends, (each.event,))
 
 
 def known_approval(tables: Tables, seen: Approval) -> Approval:

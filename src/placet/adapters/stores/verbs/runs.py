@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from placet.adapters.stores.verbs.approvals import close
 from placet.adapters.stores.verbs.tables import Tables
 from placet.model.approval import ApprovalState
 from placet.model.audit import AuditEvent
 from placet.model.identifiers import ApprovalId
-from placet.model.ledger import run_scope
+from placet.model.ledger import Withdrawal, run_scope
 from placet.model.run import CallsUnderWay, Run, RunChange, RunCheckpoint, RunRest, RunStatus, RunTake
 from placet.rules.runs import is_taken_alike
 
@@ -85,7 +86,13 @@ def keep_run(tables: Tables, take: RunTake, fence: int, now: datetime) -> bool:
     return True
 
 
-def rest_run(tables: Tables, rest: RunRest, events: tuple[AuditEvent, ...], now: datetime) -> RunCheckpoint | None:
+def rest_run(
+    tables: Tables,
+    rest: RunRest,
+    events: tuple[AuditEvent, ...],
+    now: datetime,
+    closing: tuple[Withdrawal, ...] = (),
+) -> RunCheckpoint | None:
     """Where it rests now; None, with the write counted, if the run is not this driver's any more or may not go on."""
     run = tables.run(rest.tenant, rest.run_id)
     was = tables.checkpoint(rest.tenant, rest.run_id)
@@ -120,6 +127,7 @@ def rest_run(tables: Tables, rest: RunRest, events: tuple[AuditEvent, ...], now:
     if gone_on != run:
         tables.change_run(replace(gone_on, terms=run.terms + 1), was=run)
     tables.append(events)
+    close(tables, closing)
     return rests
 
 

@@ -69,7 +69,7 @@ def yaml_as_json(text: str) -> str:
         raise DocumentRefused(
             "The document is not JSON, and YAML is not read without the extra.",
             code="extra_missing",
-            hint="Install placet[openapi], or write the document as JSON.",
+            hint='pip install "/path/to/checkout[openapi]", or write the document as JSON.',
         )
     place = None
     try:

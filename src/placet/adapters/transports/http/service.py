@@ -114,11 +114,15 @@ class HttpService:
             raise kept_back
         if not begun.has_left:
             raise self._not_sent(reason)
-        _log.warning("an upstream's answer leaves in doubt what it did", extra={"server": self._name})
+        _log.warning(
+            "the answer of the upstream %s leaves in doubt what it did", self._name, extra={"server": self._name}
+        )
         raise AnswerLost("The answer of the service was lost.")
 
     def _not_sent(self, reason: str) -> NotSent:
-        _log.warning("an upstream took nothing up", extra={"server": self._name, "reason": reason})
+        _log.warning(
+            "the upstream %s took nothing up: %s", self._name, reason, extra={"server": self._name, "code": reason}
+        )
         kind = TooLate if reason == "too_slow" else NotSent
         return kind("The service cannot be reached now; nothing was sent.", code="upstream_unavailable")
 

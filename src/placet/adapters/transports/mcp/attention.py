@@ -12,6 +12,7 @@ hostile.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -24,6 +25,9 @@ BURST_WEIGHT: Final = 2_097_152
 FLOOD_WEIGHT: Final = 16_777_216
 """What one session may say unasked without a pause that makes room for a whole burst again: half a minute of it."""
 _PER_MESSAGE: Final = 256
+_PER_PIECE: Final = 256
+_PER_REQUEST: Final = 16_384
+"""What it costs to send a request of our own because the server wants it: a connection, and its TLS, may be new."""
 _PER_MARK: Final = 16
 _ASKED_FOR: Final = 64
 """An answer that somebody waits for counts as so much less: how many there are is up to those who ask."""
@@ -83,6 +87,15 @@ class Share:
         """So many bytes, and ends of lines, were looked at and not read."""
         self._spend(size / _ASKED_FOR + lines * _PER_MARK)
 
+    def came(self, piece: bytes) -> None:
+        """A piece of an answer came; next to nothing costs as much as a large one."""
+        lines = piece.count(b"\n") + piece.count(b"\r")
+        self._spend(_PER_PIECE + len(piece) / _ASKED_FOR + lines * _PER_MARK)
+
+    def made_us_send(self) -> None:
+        """A request of ours goes out because the server asked something, or ended what we listened to."""
+        self.unasked(_PER_REQUEST)
+
     @property
     def is_flooding(self) -> bool:
         return self._on_end > FLOOD_WEIGHT
@@ -103,8 +116,17 @@ class Share:
 
 
 def marks(text: bytes | bytearray) -> int:
-    """No fewer than the values that it takes to read this."""
+    """No fewer than the values that it takes to read this; what stands in texts counts too."""
     return text.count(b"{") + text.count(b"[") + text.count(b",")
+
+
+_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""One that does not end goes on to the end, so that each byte is looked at once."""
+
+
+def has_more_marks(text: bytes | bytearray, most: int) -> bool:
+    """Whether it takes more values than this to read it; what stands in texts does not count."""
+    return marks(text) > most and marks(_TEXT.sub(b"", text)) > most
 
 
 def weight(text: bytes | bytearray) -> int:

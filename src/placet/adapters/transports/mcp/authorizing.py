@@ -26,7 +26,7 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl, ValidationError
 
-from placet.adapters.transports.mcp.faults import NotAccepted
+from placet.adapters.transports.mcp.faults import TurnedAway
 from placet.adapters.transports.mcp.token_file import TokenFile
 
 OpenPage = Callable[[str], Awaitable[None]]
@@ -76,7 +76,7 @@ class Authorized(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """
         Raises:
-            NotAccepted: we are not let in. Nothing was taken up.
+            TurnedAway: we are not let in. Nothing was taken up.
             httpx.HTTPError, OSError: what lets us in could not be had in time; nothing was sent. Or the request's own.
         """
         context = self._provider.context
@@ -94,7 +94,7 @@ class Authorized(httpx.AsyncBaseTransport):
             if not context.can_refresh_token():
                 break
             refused = shown
-        raise NotAccepted("not_let_in")
+        raise TurnedAway("not_let_in", sends=1 if refused is None else 2)
 
     async def _fresh(self, refused: str | None) -> None:
         """Have the tokens that count now: those in the file, which an operator or another session may have replaced.

@@ -32,6 +32,8 @@ from placet.adapters.transports.mcp.faults import (
     SessionForgotten,
     SessionGone,
     StatusAnswered,
+    TurnedAway,
+    TurnedAwayAgain,
 )
 from placet.adapters.transports.mcp.links import Link
 from placet.adapters.transports.mcp.pool import Holder, Pool
@@ -58,12 +60,14 @@ LATE_SECONDS: Final = 10.0
 """How long the answer to a write is still listened for after its time was over."""
 _MOST_SENDS: Final = 2
 _MOST_FORGOTTEN: Final = 256
+_MOST_TURNED_AWAY: Final = 4_096
 _WORDS: Final = {
     Flooded: "flooding",
     ConnectionLost: "connection_lost",
     AnswerGarbled: "answer_garbled",
     AnswerTooLarge: "answer_too_large",
     FaultAnswered: "error_answered",
+    TurnedAwayAgain: "turned_away_again",
 }
 _LEAST_REST_SECONDS: Final = 0.25
 _REST: Final = 0.2
@@ -103,6 +107,27 @@ class _Forgetting:
         self._forgotten.pop(holder, None)
 
 
+class _TurnedAway:
+    """Which calls a server was sent and said, by a status, not to have taken up. One may be sent once more; whoever
+    says so again cannot be told from one that acts and says so all the same.
+    """
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+
+    def weighed(self, fault: RequestFault, context: CallContext) -> RequestFault:
+        """The same fault, or the doubt that it is."""
+        if not isinstance(fault, TurnedAway | SessionForgotten):
+            return fault
+        call = (context.tenant, context.run_id, context.call_id)
+        is_again = call in self._calls or (isinstance(fault, TurnedAway) and fault.sends > 1)
+        self._calls[call] = None
+        self._calls.move_to_end(call)
+        if len(self._calls) > _MOST_TURNED_AWAY:
+            self._calls.popitem(last=False)
+        return TurnedAwayAgain() if is_again else fault
+
+
 class Carrier:
     """Carries to one server.
 
@@ -118,6 +143,7 @@ class Carrier:
         self._relayed = relayed
         self._pool = pool
         self._sessions = _Forgetting()
+        self._turned_away = _TurnedAway()
 
     async def call(
         self, tool: str, arguments: JsonObject, context: CallContext, *, effect: EffectClass, errors: ToolErrors
@@ -132,7 +158,7 @@ class Carrier:
         talk = conversing.talk(
             self._relayed,
             is_approved=context.is_approved,
-            hears=context.progress,
+            hears=context.progress if context.is_progress_heard else None,
             notes=self._noted,
         )
         holder = Holder(tenant=context.tenant, subject=context.principal.identity)
@@ -197,6 +223,7 @@ class Carrier:
             sends += 1
             fault: RequestFault
             link: Link | None = None
+            flight: Flight | None = None
             try:
                 async with AsyncExitStack() as held:
                     link, flight, most_seconds = await self._begun(held, pin, params, holder, talk, context)
@@ -208,6 +235,10 @@ class Carrier:
                 continue
             except RequestFault as known:
                 fault = self._sessions.weighed(known, holder, link)
+                if link is not None and flight is not None and flight.has_left:
+                    fault = self._turned_away.weighed(fault, context)
+                    if isinstance(fault, TurnedAway):
+                        link.look_again()  # whoever lets nobody in is not sent it again
             else:
                 self._sessions.known(holder)
                 return result
@@ -336,7 +367,12 @@ class Carrier:
             case FaultAnswered(code=messages.INVALID_PARAMS) if is_proof:
                 raise ToolRejected("The server, or the tool, refuses these arguments.")
             case NotAccepted(reason=reason):
-                _log.warning("an upstream took nothing up", extra={"server": self._server, "reason": reason})
+                _log.warning(
+                    "the upstream %s took nothing up: %s",
+                    self._server,
+                    reason,
+                    extra={"server": self._server, "code": reason},
+                )
                 kind = TooLate if reason == "too_slow" else NotSent
                 raise kind("The server behind this tool cannot be reached now.", code="upstream_unavailable")
             case StatusAnswered(status=status, retry_after=retry_after):
@@ -346,7 +382,10 @@ class Carrier:
 
     def _doubt(self, reason: str) -> UpstreamFailed:
         _log.warning(
-            "an upstream's answer leaves in doubt what it did", extra={"server": self._server, "reason": reason}
+            "the answer of the upstream %s leaves in doubt what it did: %s",
+            self._server,
+            reason,
+            extra={"server": self._server, "code": reason},
         )
         return UpstreamFailed("The server's answer does not tell what became of the request.")
 

@@ -70,6 +70,10 @@ class Channel(Protocol):
         """Send what may be lost."""
         ...
 
+    def reply(self, message: bytes) -> None:
+        """Send what the server asked for; it may be lost too, and what it costs is the server's."""
+        ...
+
     def speaks(self, version: str | None) -> None:
         """From now on, this version of the protocol."""
         ...
@@ -102,6 +106,9 @@ class OverStdio:
 
     def add(self, message: bytes) -> None:
         self._channel.add(message)
+
+    def reply(self, message: bytes) -> None:
+        self._channel.reply(message)
 
     def speaks(self, version: str | None) -> None: ...
 
@@ -136,6 +143,9 @@ class OverHttp:
 
     def add(self, message: bytes) -> None:
         self._channel.add(message)
+
+    def reply(self, message: bytes) -> None:
+        self._channel.reply(message)
 
     def speaks(self, version: str | None) -> None:
         self._channel.speaks(version, knows_sessions=version != STATELESS_VERSION)

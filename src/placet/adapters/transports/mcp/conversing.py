@@ -69,7 +69,7 @@ class Talk:
 
     @property
     def hears_progress(self) -> bool:
-        """Whether the upstream is told where to say how far it is; of a call it always is."""
+        """Whether the upstream is told where to say how far it is: if somebody hears it or silence ends the call."""
         return self._hears is not None
 
     @property

@@ -35,6 +35,19 @@ class SessionForgotten(SessionGone):
     """The server says by 404 that it does not know the session. Said twice in a row it proves nothing."""
 
 
+class TurnedAway(NotAccepted):
+    """The server says by an HTTP status that we are not let in, or that it lives elsewhere. Said of one call twice it
+    proves nothing.
+
+    Attributes:
+        sends: how often it was sent, which a fresh token makes two.
+    """
+
+    def __init__(self, reason: str, *, sends: int = 1) -> None:
+        super().__init__(reason)
+        self.sends = sends
+
+
 class Refused(NotAccepted):
     """The server says by an error of the protocol that it did not take the request up.
 
@@ -75,6 +88,10 @@ class FaultAnswered(Doubtful):
         super().__init__(str(code))
         self.code = code
         self.error = error
+
+
+class TurnedAwayAgain(Doubtful):
+    """The server has said of one call more than once that it was not taken up, and was sent it each time."""
 
 
 class StatusAnswered(Doubtful):

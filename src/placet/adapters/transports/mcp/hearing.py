@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from placet.adapters.transports.mcp.attention import Share, marks, weight
+from placet.adapters.transports.mcp.attention import Share, has_more_marks, weight
 from placet.adapters.transports.mcp.messages import (
     Answer,
     Fault,
@@ -19,6 +19,8 @@ from placet.adapters.transports.mcp.messages import (
     Noise,
     Oversized,
     RequestId,
+    Unread,
+    is_too_deep,
     read_message,
 )
 
@@ -27,7 +29,7 @@ MOST_UNASKED_BYTES: Final = 262_144
 MOST_MARKS: Final = 250_000
 """Members, elements, objects and arrays of one message together; reading more of them keeps everybody waiting."""
 HEAD_BYTES: Final = 256
-TAIL_BYTES: Final = 96
+TAIL_BYTES: Final = 192
 
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ID: Final = rb'"id"\s*:\s*([0-9]{1,15})'
@@ -36,6 +38,12 @@ _BEGINS_WITH_ID: Final = re.compile(
 )
 _BEGINS_WITH_RESULT: Final = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb'\s*,\s*)?"(?:result|error)"')
 _ENDS_WITH_ID: Final = re.compile(_ID + rb"\s*(?:,\s*" + _VERSION + rb"\s*)?\}\s*\Z")
+
+_NAMED: Final = rb'"id"\s*:\s*([0-9]{1,15}|"[!#-\[\]-~]{1,128}")'
+_BEGINS_AS_QUESTION: Final = re.compile(
+    rb"\s*\{\s*(?:" + _VERSION + rb"\s*,\s*)?(?:" + _NAMED + rb"\s*,\s*)?(?:" + _VERSION + rb'\s*,\s*)?"method"\s*:'
+)
+_ENDS_AS_QUESTION: Final = re.compile(_NAMED + rb"\s*(?:,\s*" + _VERSION + rb"\s*)?\}\s*\Z")
 
 Awaits = Callable[[RequestId], bool]
 """Whether somebody waits for the answer to this request."""
@@ -52,6 +60,19 @@ def answered_id(head: bytes, tail: bytes) -> int | None:
     return None if found is None else int(found.group(1))
 
 
+def asked_id(head: bytes, tail: bytes) -> RequestId | None:
+    """Which question of the server begins and ends so, as far as that can be told without reading it."""
+    begun = _BEGINS_AS_QUESTION.match(head)
+    if begun is None:
+        return None
+    said = begun.group(1)
+    if said is None and (ended := _ENDS_AS_QUESTION.search(tail)) is not None:
+        said = ended.group(1)
+    if said is None:
+        return None
+    return said[1:-1].decode("ascii") if said.startswith(b'"') else int(said)
+
+
 def hear(text: bytes, share: Share, awaits: Awaits) -> Message:
     """One whole message, and its weight taken note of."""
     is_large = len(text) > MOST_UNASKED_BYTES
@@ -59,6 +80,8 @@ def hear(text: bytes, share: Share, awaits: Awaits) -> Message:
         share.passed_over(len(text))
         return too_much
     message, cost = read_message(text), weight(text)
+    if isinstance(message, Noise) and is_too_deep(text):
+        message = _by_its_ends(text)
     match message:
         case Answer(id=found) | Garbled(id=found) | Fault(id=int() | str() as found) if awaits(found):
             share.answered(cost)
@@ -67,9 +90,19 @@ def hear(text: bytes, share: Share, awaits: Awaits) -> Message:
     return message
 
 
+def _by_its_ends(text: bytes) -> Message:
+    """What can be said of a message that is nested too deep to be read."""
+    head, tail = text[:HEAD_BYTES], text[-TAIL_BYTES:]
+    if (answered := answered_id(head, tail)) is not None:
+        return Garbled(id=answered)
+    asked = asked_id(head, tail)
+    return Noise() if asked is None else Unread(id=asked)
+
+
 def _passed_over(text: bytes, awaits: Awaits) -> Message | None:
     """What is said of a large message that is not read; None for one that is."""
     found = answered_id(text[:HEAD_BYTES], text[-TAIL_BYTES:])
-    if found is None or not awaits(found):
-        return Noise()
-    return Oversized(id=found) if marks(text) > MOST_MARKS else None
+    if found is not None and awaits(found):
+        return Oversized(id=found) if has_more_marks(text, MOST_MARKS) else None
+    asked = asked_id(text[:HEAD_BYTES], text[-TAIL_BYTES:])
+    return Noise() if asked is None else Unread(id=asked)

@@ -37,6 +37,7 @@ _PAUSE_SECONDS: Final = 1.0
 """Between two looks of a server that keeps saying that it has changed, or whose list cannot be believed."""
 _LIST_BYTES_PER_SECOND: Final = 1_048_576.0
 """Of a list that is larger, the pause is longer: to read it takes everybody's time."""
+_LARGE_LIST_BYTES: Final = 262_144
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 _LATE_FOLDS: Final = 2.0
 
@@ -127,7 +128,8 @@ class Link:
         self._headers_of: dict[str, dict[tuple[str, ...], str]] = {}
         self._changes = 0
         self._verified_at = self._not_before = self._paced_to = 0.0
-        self._listed_bytes = 0
+        self._listed_bytes = self._listed_in_all = 0
+        self._began_at = terms.clock.monotonic()
         self._is_open = False
         self._acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.used_at = terms.clock.monotonic()
@@ -188,6 +190,16 @@ class Link:
         pin = self._terms.pins.get(tool)
         is_same = self._comparison is not None and tool in self._comparison.same
         return is_same and pin is not None and pin.digest == digest
+
+    def seconds_ahead(self) -> float:
+        """How much longer a session with lists as large as it had should have lasted; 0.0 where they were small.
+
+        A server that ends each session has the next one listed anew: its pace is not its sessions' own.
+        """
+        if self._listed_in_all < _LARGE_LIST_BYTES:
+            return 0.0
+        lasted = self._terms.clock.monotonic() - self._began_at
+        return max(0.0, self._listed_in_all / _LIST_BYTES_PER_SECOND - lasted)
 
     def look_again(self) -> None:
         """Verify anew before anything else is sent."""
@@ -293,6 +305,7 @@ class Link:
     async def _ask(self, method: str, params: JsonObject) -> tuple[JsonObject, int]:
         result, size = await self.session.request(method, params, talk=self._talk)
         self._listed_bytes += size
+        self._listed_in_all += size
         return result, size
 
     def _can_be_called(self, definition: Definition) -> bool:

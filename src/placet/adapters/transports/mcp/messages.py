@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, NoReturn
 
 from placet.model.json import JsonObject, JsonValue
@@ -25,6 +26,11 @@ them: published servers answer so as well when a result breaks their own output 
 
 RequestId = int | str
 _MOST_ID_CHARACTERS: Final = 128
+MOST_LEVELS: Final = 80
+"""Objects and arrays within each other: what a contract may take as a result, and what the protocol puts around it."""
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that may be half of a character; where its other half is missing, nobody can send or keep the text."""
 
@@ -76,6 +82,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """The server asks us something that is larger, or nested deeper, than what is read of a question."""
+
+    id: RequestId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Noticed:
     """The server tells us."""
 
@@ -88,7 +101,7 @@ class Noise:
     """Something came that is none of these."""
 
 
-Message = Answer | Fault | Garbled | Oversized | Asked | Noticed | Noise
+Message = Answer | Fault | Garbled | Oversized | Asked | Unread | Noticed | Noise
 
 
 class _Strange(ValueError):
@@ -115,7 +128,11 @@ def refusal(request_id: RequestId, code: int, words: str) -> bytes:
 
 
 def read_message(text: bytes | str) -> Message:
-    """What came in. A member that stands twice leaves open which was meant, and half a character is no text."""
+    """What came in. A member that stands twice leaves open which was meant, and half a character is no text. What is
+    nested too deep is not read, since whoever looks at it further in would come to the end of their stack.
+    """
+    if is_too_deep(text):
+        return Noise()
     has_duplicates = False
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,6 +156,15 @@ def read_message(text: bytes | str) -> Message:
             return Garbled(id=found)
         case _:
             return Noise()
+
+
+def is_too_deep(text: bytes | str) -> bool:
+    """Whether it has more levels than are read; of what is no JSON, an estimate."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if raw.count(b"[") + raw.count(b"{") <= MOST_LEVELS:
+        return False
+    brackets = _STRING.sub(b"", raw).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MOST_LEVELS
 
 
 def _read(said: dict[str, Any], size: int) -> Message:

@@ -221,11 +221,11 @@ class Pool:
         self._left_alone(key)
         self._meter.connecting_failed(server=self._terms.server)
 
-    def _left_alone(self, key: Hashable) -> None:
+    def _left_alone(self, key: Hashable, *, at_least: float = 0.0) -> None:
         failing = self._failing.setdefault(key, _Failing(times=0, until=0.0))
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(failing.times, _MOST_DOUBLINGS))
         failing.times += 1
-        failing.until = self._terms.clock.monotonic() + pause
+        failing.until = self._terms.clock.monotonic() + max(pause, at_least)
         while len(self._failing) > _MOST_REMEMBERED:
             self._failing.popitem(last=False)
 
@@ -269,8 +269,9 @@ class Pool:
             if each is link:
                 del self._links[key]
                 self._meter.sessions(server=self._terms.server, change=-1)
-                if link.session.has_flooded:
-                    self._left_alone(key)
+                ahead = link.seconds_ahead()
+                if link.session.has_flooded or ahead:
+                    self._left_alone(key, at_least=ahead)
         self._end(link)
 
     def _end(self, link: Link) -> None:

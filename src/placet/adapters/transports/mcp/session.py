@@ -43,12 +43,13 @@ from placet.adapters.transports.mcp.messages import (
     Noticed,
     Oversized,
     RequestId,
+    Unread,
 )
 from placet.model.json import JsonObject
 from placet.model.relaying import Refusal
 from placet.model.upstreams import Relayed
 from placet.ports.relay import RelayRefused
-from placet.rules.relaying import NOT_ASKED
+from placet.rules.relaying import INVALID_REQUEST, NOT_ASKED
 
 _MOST_QUESTIONS: Final = 8
 """Of one session, that are being answered at once."""
@@ -266,6 +267,8 @@ class Session:
                     flight.fails(AnswerTooLarge())
             case Asked():
                 self._asked(message, related)
+            case Unread(id=found):
+                self.channel.reply(messages.refusal(found, INVALID_REQUEST, "That is too large to be asked here."))
             case Noticed():
                 self._noticed(message, related)
             case Noise():
@@ -324,7 +327,7 @@ class Session:
 
     def _asked(self, question: Asked, related: RequestId | None) -> None:
         if question.method == "ping":
-            self.channel.add(messages.answer(question.id, {}))
+            self.channel.reply(messages.answer(question.id, {}))
             return
         flight = self._whose(related)
         if flight is None or len(self._answering) >= _MOST_QUESTIONS:
@@ -334,16 +337,16 @@ class Session:
 
     async def _answer(self, question: Asked, flight: Flight) -> None:
         try:
-            self.channel.add(messages.answer(question.id, await flight.talk.asked(question.method, question.params)))
+            self.channel.reply(messages.answer(question.id, await flight.talk.asked(question.method, question.params)))
         except RelayRefused as refused:
             self._refuse(question, refused.refusal)
 
     def _refuse(self, question: Asked, refused: Refusal) -> None:
         """A question that nobody may be asked is declined, as if a person had said no (CASES K08)."""
         if question.method == "elicitation/create" and refused.code in (METHOD_NOT_FOUND, NOT_ASKED.code):
-            self.channel.add(messages.answer(question.id, {"action": "decline"}))
+            self.channel.reply(messages.answer(question.id, {"action": "decline"}))
         else:
-            self.channel.add(messages.refusal(question.id, refused.code, refused.message))
+            self.channel.reply(messages.refusal(question.id, refused.code, refused.message))
 
     def _noticed(self, noticed: Noticed, related: RequestId | None) -> None:
         match noticed.method:

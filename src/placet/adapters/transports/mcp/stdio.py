@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from placet.adapters.transports.mcp import stdio_warden
-from placet.adapters.transports.mcp.attention import Share
+from placet.adapters.transports.mcp.attention import Share, weight
 from placet.adapters.transports.mcp.faults import SessionGone
 from placet.adapters.transports.mcp.hearing import HEAD_BYTES, TAIL_BYTES, Awaits, answered_id, hear
 from placet.adapters.transports.mcp.messages import Message, Noise, Oversized
@@ -110,6 +110,11 @@ class StdioChannel:
             self._lose()
             return
         self._leaves(message + b"\n")
+
+    def reply(self, message: bytes) -> None:
+        """Send what the server asked for, at its own cost."""
+        self._share.unasked(weight(message))
+        self.add(message)
 
     async def close(self) -> None:
         """End the server: its input ends; if that is not enough, it is told to end, then killed, its kin with it."""

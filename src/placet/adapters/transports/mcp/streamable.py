@@ -7,15 +7,17 @@ has left is known exactly: the connection says so right before. Source: MCP, tra
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
 
 from placet.adapters.reaching import AddressRefused
 from placet.adapters.referenced_secrets import SecretMissing
-from placet.adapters.transports.mcp.attention import Share, marks, weight
+from placet.adapters.transports.mcp.attention import Share, has_more_marks, weight
 from placet.adapters.transports.mcp.events import Event, EventReader
 from placet.adapters.transports.mcp.faults import (
     AnswerGarbled,
@@ -27,6 +29,7 @@ from placet.adapters.transports.mcp.faults import (
     SessionForgotten,
     SessionGone,
     StatusAnswered,
+    TurnedAway,
 )
 from placet.adapters.transports.mcp.hearing import MOST_MARKS, Awaits, hear
 from placet.adapters.transports.mcp.messages import (
@@ -47,11 +50,14 @@ VERSION_HEADER: Final = "mcp-protocol-version"
 _LEAVES: Final = "send_request_headers.started"
 _NOT_LET_IN: Final = frozenset((401, 403))
 _MOVED_UNREAD: Final = frozenset((307, 308))
-_MOST_TOLD_AT_ONCE: Final = 64
+_MOST_TOLD_AT_ONCE: Final = 4
 _MOST_RESUMED: Final = 5
 _STREAM_FOLDS: Final = 4
 """So many times the largest message may come in all, notifications included, until the answer is there."""
-_SHORTEST_PAUSE_SECONDS: Final = 0.1
+_MOST_WAITING: Final = 64
+_MOST_REST_BYTES: Final = 4_096
+"""Of an answer to what was only told, that is read so that its connection can be used again."""
+_SHORTEST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 10.0
@@ -105,6 +111,8 @@ class StreamableChannel:
         self._flooded_by, self._retired_by = flooded, retired
         self._posts: dict[RequestId, asyncio.Task[None]] = {}
         self._told: set[asyncio.Task[None]] = set()
+        self._to_tell: deque[bytes] = deque()
+        self._tellers = 0
         self._session_id: str | None = None
         self._version: str | None = None
         self._knows_sessions = True
@@ -130,8 +138,17 @@ class StreamableChannel:
 
     def add(self, message: bytes) -> None:
         """Send what may be lost."""
-        if not self.is_lost and len(self._told) < _MOST_TOLD_AT_ONCE:
-            self._begin(self._tell(message))
+        if self.is_lost or len(self._to_tell) >= _MOST_WAITING:
+            return
+        self._to_tell.append(message)
+        if self._tellers < _MOST_TOLD_AT_ONCE:
+            self._tellers += 1
+            self._begin(self._tell())
+
+    def reply(self, message: bytes) -> None:
+        """Send what the server asked for, at its own cost."""
+        self._share.made_us_send()
+        self.add(message)
 
     def speaks(self, version: str | None, *, knows_sessions: bool) -> None:
         """From now on, this revision; one without sessions has no name for one, whatever else answers gives."""
@@ -205,7 +222,7 @@ class StreamableChannel:
             self._lose()
             raise SessionForgotten
         if status in _NOT_LET_IN or status in _MOVED_UNREAD:
-            raise NotAccepted("not_let_in" if status in _NOT_LET_IN else "redirected")
+            raise TurnedAway("not_let_in" if status in _NOT_LET_IN else "redirected")
         if not answer.is_success and not _is(answer, "application/json"):
             raise StatusAnswered(status, answer.headers.get("retry-after"))
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
@@ -224,10 +241,12 @@ class StreamableChannel:
         body = bytearray()
         async with aclosing(_pieces(answer)) as pieces:
             async for piece in pieces:
+                self._share.came(piece)
+                await self._rest()
                 body += piece
                 if len(body) > self._most_bytes:
                     raise AnswerTooLarge
-        if marks(body) > MOST_MARKS:
+        if has_more_marks(body, MOST_MARKS):
             self._share.passed_over(len(body))
             raise AnswerTooLarge
         message = read_message(bytes(body))
@@ -264,8 +283,10 @@ class StreamableChannel:
                                 return
             if not last_id or (self._session_id is None and self._version is None):
                 break
-            await self._clock.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
+            await self._clock.sleep(min(max(pause, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
             await answer.aclose()
+            self._share.made_us_send()
+            await self._rest()
             answer = await self._transport.handle_async_request(
                 self._request("GET", b"", {"last-event-id": last_id}, _nothing)
             )
@@ -286,19 +307,33 @@ class StreamableChannel:
 
     # ------------------------------------------------------------ what belongs to no request
 
-    async def _tell(self, message: bytes) -> None:
-        with suppress(RequestFault, SecretMissing, *_FOREIGN):
-            async with asyncio.timeout(_TELL_SECONDS):
-                await self._left(self._request("POST", message, {}, _nothing))
+    async def _tell(self) -> None:
+        try:
+            while self._to_tell:
+                message = self._to_tell.popleft()
+                with suppress(RequestFault, SecretMissing, *_FOREIGN):
+                    async with asyncio.timeout(_TELL_SECONDS):
+                        await self._left(self._request("POST", message, {}, _nothing))
+        finally:
+            self._tellers -= 1
 
     async def _left(self, request: httpx.Request) -> None:
         answer = await self._transport.handle_async_request(request)
-        await answer.aclose()
+        try:
+            said = answer.headers.get("content-length", "")
+            if said.isdecimal() and len(said) <= 4 and int(said) <= _MOST_REST_BYTES:
+                async with aclosing(_pieces(answer)) as pieces:
+                    async for _ in pieces:
+                        pass
+        finally:
+            await answer.aclose()
 
     async def _listen(self) -> None:
-        pause = 1.0
+        pause = _SHORTEST_PAUSE_SECONDS / 2.0
         while not self.is_lost:
+            listened = _Listened()
             with suppress(RequestFault, SecretMissing, *_FOREIGN):
+                await self._rest()
                 answer = await self._transport.handle_async_request(self._request("GET", b"", {}, _nothing))
                 try:
                     if answer.status_code == 404 and self._session_id is not None:
@@ -306,22 +341,25 @@ class StreamableChannel:
                         return
                     if answer.status_code != 200 or not _is(answer, "text/event-stream"):
                         return  # there is no such stream; definitions are looked at again from time to time
-                    pause = await self._hear(answer)
+                    await self._hear(answer, listened)
                 finally:
                     await answer.aclose()
-            await self._clock.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
-            pause = max(1.0, pause * 2.0)
+            pause = listened.pause_after(pause)
+            await self._clock.sleep(pause)
+            self._share.made_us_send()
 
-    async def _hear(self, answer: httpx.Response) -> float:
-        """Hear to the stream's end; how long to wait before the next one."""
-        reader, pause = EventReader(self._most_bytes), 1.0
+    async def _hear(self, answer: httpx.Response, listened: _Listened) -> None:
+        """Hear to the stream's end."""
+        reader = EventReader(self._most_bytes)
         async with aclosing(_pieces(answer)) as pieces:
             async for piece in pieces:
                 async for event in self._events(reader, piece):
-                    pause = pause if event.retry_seconds is None else event.retry_seconds
+                    if event.retry_seconds is not None:
+                        listened.wanted_seconds = event.retry_seconds
                     if event.kind == "message" and event.data:
-                        self._heard_by(hear(event.data, self._share, self._awaits), None)
-        return max(_SHORTEST_PAUSE_SECONDS, pause)
+                        message = hear(event.data, self._share, self._awaits)
+                        listened.has_brought = listened.has_brought or not isinstance(message, Noise)
+                        self._heard_by(message, None)
 
     # ------------------------------------------------------------ within
 
@@ -333,7 +371,7 @@ class StreamableChannel:
             Flooded: the session is over.
         """
         lines = piece.count(b"\n") + piece.count(b"\r")
-        self._share.passed_over(len(piece), lines=lines)
+        self._share.came(piece)
         size = _SLICE_BYTES if lines > _FEW_LINES else len(piece)
         for begin in range(0, len(piece), size):
             await self._rest()
@@ -392,6 +430,19 @@ class StreamableChannel:
         if not self.is_lost:
             self.is_lost = True
             self._retired_by()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Listened:
+    """What one stream brought that belongs to no request."""
+
+    wanted_seconds: float = 0.0
+    has_brought: bool = False
+
+    def pause_after(self, before: float) -> float:
+        """How long to wait before the next one: longer each time, where none brings anything."""
+        own = _SHORTEST_PAUSE_SECONDS if self.has_brought else 2.0 * before
+        return min(max(own, self.wanted_seconds, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
 
 
 def _is(answer: httpx.Response, kind: str) -> bool:

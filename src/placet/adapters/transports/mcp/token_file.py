@@ -38,6 +38,10 @@ class TokenFile:
         self._path = path
 
     async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens()
+
+    def tokens(self) -> OAuthToken | None:
+        """What lets us in; None where nobody has signed in, or what stands there is none."""
         return _read(OAuthToken, self._facts().get("tokens"))
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -116,7 +120,7 @@ class TokenFile:
         try:
             with self._path.open("rb") as file:
                 facts = json.loads(file.read(_LARGEST))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return facts if isinstance(facts, dict) else {}
 
