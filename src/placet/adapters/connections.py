@@ -52,9 +52,6 @@ class Connections(httpcore.AsyncNetworkBackend):
             transport.get_extra_info("socket").setsockopt(*option)
         return Connection(transport, wire)
 
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError  # the library tries again only where it is told to, and it is not
-
 
 class Connection(httpcore.AsyncNetworkStream):
     """One connection. One reader at a time, who is told in time that the head of an answer was there: `has_begun`."""

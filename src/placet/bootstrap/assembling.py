@@ -19,6 +19,7 @@ from placet.adapters.stores.chain import ChainLinker
 from placet.adapters.transports.python import PythonTransport
 from placet.bootstrap import stores
 from placet.bootstrap.addresses import is_address
+from placet.bootstrap.isolating import apart_of, by_isolation
 from placet.bootstrap.joined import Around, Joined, close_all, open_all
 from placet.bootstrap.measuring import meter_of, upstream_meter_of
 from placet.engine.afterwards import Afterwards
@@ -63,7 +64,6 @@ from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
 from placet.engine.switch import Switch
 from placet.engine.upstream_questions import UpstreamQuestions
-from placet.model.contract import Isolation
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
 from placet.ports.meter import Meter
@@ -71,9 +71,7 @@ from placet.ports.people import People
 from placet.ports.policy import PolicyEngine
 from placet.ports.sinks import AuditSink
 from placet.ports.store import Store
-from placet.ports.transport import Transport
 from placet.ports.waiting import raise_owed_cancellation, whatever_happens
-from placet.rules.contracts import Tool
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -142,8 +140,8 @@ class _Assembly:
         )
         self._herald = Herald(meter=self._meter, listeners=listeners)
         here = PythonTransport(plan.registry.tools, meter=self._meter, grace_seconds=plan.settings.grace_seconds)
-        self._apart = _apart(plan, self._meter)
-        self._transport = here if self._apart is None else _by_isolation(here, self._apart)
+        self._apart = apart_of(plan.registry, plan.settings, clock=plan.clock, meter=self._meter)
+        self._transport = here if self._apart is None else by_isolation(here, self._apart)
         self._processes = LocalProcesses()
         self._owner = self._processes.own_id()
 
@@ -475,30 +473,3 @@ def _let_go(begun: futures.Future[Opened]) -> None:
     if begun.exception() is None:
         _, opened = begun.result()
         threading.Thread(target=lambda: asyncio.run(opened.close()), name="placet-closing", daemon=True).start()
-
-
-def process_tools(registry: Registry) -> list[Tool]:
-    """Those whose handlers run in processes of their own."""
-    return [tool for tool in registry.tools.values() if tool.contract.isolation is Isolation.PROCESS]
-
-
-def _apart(plan: Plan, meter: Meter) -> ProcessTransport | None:
-    """Whoever runs handlers in processes of their own, if any is to run so."""
-    tools = process_tools(plan.registry)
-    if not tools:
-        return None
-    from placet.adapters.transports.process import ProcessTransport
-
-    return ProcessTransport(
-        tools,
-        meter=meter,
-        clock=plan.clock,
-        grace_seconds=plan.settings.grace_seconds,
-        spare_processes=plan.settings.spare_processes,
-    )
-
-
-def _by_isolation(here: PythonTransport, apart: ProcessTransport) -> Transport:
-    from placet.adapters.transports.by_isolation import TransportByIsolation
-
-    return TransportByIsolation(here=here, apart=apart)

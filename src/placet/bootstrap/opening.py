@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 
 from placet.adapters.clock import GuardedClock, GuardedIds, RandomIds, SystemClock
 from placet.bootstrap.addresses import MEMORY, is_address
-from placet.bootstrap.assembling import Plan, Running, assemble, process_tools
+from placet.bootstrap.assembling import Plan, Running, assemble
+from placet.bootstrap.isolating import process_tools
 from placet.bootstrap.joined import Joined
 from placet.bootstrap.policies import read_policy
 from placet.engine.gate import Gate
