@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
+from placet.client.documents import Further, PolicyDocument, ToolDocument, WishDocument
 from placet.client.errors import AnswerLost, AnswerUnreadable, NotHeard
 from placet.client.outcomes import is_outcome
 from placet.client.reading import is_end_of_export, listed, members, objects, outcome, read, refused
@@ -53,38 +54,6 @@ class AuditWord:
 
     holds: bool
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Further:
-    next: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Policy:
-    version: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
-    """What everybody is told of a tool, among the rest."""
-
-    name: str
-    version: str
-    effect_class: str
-    risk: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
-    """A wish as the server's document has it."""
-
-    tool: str
-    subjects: tuple[str, ...]
-    limits: JsonObject
-    seconds: float
-    max_uses: int
-    run: str | None = None
 
 
 class AsyncClient:
@@ -241,7 +210,7 @@ class AsyncClient:
     async def grant_like(self, approval_id: str) -> GrantWish:
         """The wish for a grant of calls like this one, and of no others; the approval is decided apart."""
         answer = await self._asked(look(f"/v1/approvals/{_piece(approval_id)}/grant-wish"))
-        said = read(_Wish, answer)
+        said = read(WishDocument, answer)
         return GrantWish(
             tool=said.tool,
             subjects=said.subjects,
@@ -326,11 +295,11 @@ class AsyncClient:
     async def tools(self) -> tuple[JsonObject, ...]:
         """The tools this principal may see, by name."""
         answer = await self._asked(look("/v1/tools"))
-        members(_Tool, answer, "tools")  # each is one
+        members(ToolDocument, answer, "tools")  # each is one
         return tuple(objects(answer, "tools"))
 
     async def policy_version(self) -> str | None:
-        return read(_Policy, await self._asked(look("/v1/policy"))).version
+        return read(PolicyDocument, await self._asked(look("/v1/policy"))).version
 
     async def events(
         self,
@@ -445,7 +414,7 @@ class AsyncClient:
             page = taken(answer, member)
             found += page
             empty += not page
-            cursor = read(_Further, answer).next
+            cursor = read(Further, answer).next
             if cursor is None:
                 return found[:limit]
             if cursor in seen or not 0 < len(cursor) <= _LONGEST_CURSOR or not cursor.isascii():
