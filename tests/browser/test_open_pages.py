@@ -155,3 +155,55 @@ async def test_a_page_that_hears_nothing_any_more_says_so_and_decides_nothing(op
         await expect(page.locator("#lost")).to_be_hidden()
         await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
         site.faults.clear()  # the browser notes that nobody answered
+
+
+async def test_a_page_that_could_not_even_begin_to_listen_says_so_and_tries_again(open_site: OpenSite) -> None:
+    site = await open_site()
+    await site.ask("refund", order="o-1", amount=5)
+    async with site.signed_in() as page:
+        await page.route("**/console/live", lambda route: route.abort())
+        await page.get_by_role("link", name="refund").click()
+        await expect(page.locator("#lost")).to_contain_text("Not connected since")
+        await expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+        await page.unroute("**/console/live")
+        await expect(page.locator("#lost")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+    site.faults.clear()  # the browser notes what was kept from it
+
+
+async def test_a_page_that_the_server_hears_without_telling_it_anything_may_decide_and_asks_again(
+    open_site: OpenSite,
+) -> None:
+    site = await open_site()
+    await site.ask("refund", order="o-1", amount=5)
+    async with site.signed_in() as page:
+        site.has_jumped = True
+        full = {"status": 503, "content_type": "text/plain", "body": "too_many_waiting\n"}
+        await page.route("**/console/live", lambda route: route.fulfill(**full))
+        await page.clock.install()
+        async with page.expect_response("**/console/live"):
+            await page.get_by_role("link", name="refund").click()
+        async with page.expect_response("**/console/live"):
+            await page.clock.fast_forward(9_000)
+        await expect(page.locator("#lost")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        await page.unroute("**/console/live")
+        async with page.expect_response(lambda answer: answer.url.endswith("/live") and answer.ok):
+            await page.clock.fast_forward(5_100)
+    site.faults.clear()
+
+
+async def test_a_page_without_its_library_may_decide(open_site: OpenSite) -> None:
+    site = await open_site()
+    await site.ask("refund", order="o-1", amount=5)
+    async with site.signed_in() as page:
+        site.has_jumped = True
+        await page.route("**/htmx.min.js", lambda route: route.abort())
+        await page.clock.install()
+        await page.get_by_role("link", name="refund").click()
+        await page.wait_for_load_state()
+        await page.clock.fast_forward(60_000)
+        await expect(page.locator("#lost")).to_be_hidden()
+        await page.get_by_role("button", name="Approve").click()
+        await expect(page.locator("#standing")).to_contain_text("approved")
+    site.faults.clear()

@@ -5,6 +5,7 @@
 const root = document.body.dataset.root;
 const settleMilliseconds = 400; // a button that has just appeared under the hand does not answer yet
 const lostMilliseconds = 8000;
+const listenMilliseconds = 5000;
 const announced = [300, 60]; // seconds left at which a countdown is said aloud
 const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -67,7 +68,9 @@ function closeAnswers(card, why) {
 
 // ---------------------------------------------------------------- whether the page still hears anything
 
-let lostAt = null; // since when the server has not been heard; a stream that begins anew takes a moment
+// Since when the server has not been heard, null while it is. A page that has only begun has heard nothing yet, and a
+// stream that begins anew takes a moment.
+let lostAt = window.htmx ? new Date() : null;
 
 function isLost() {
   return lostAt !== null && Date.now() - lostAt >= lostMilliseconds;
@@ -297,8 +300,18 @@ prepare(document);
 tick();
 setInterval(tick, 1000);
 const stream = find("[data-live]");
+let isListening = false;
 for (const ended of ["htmx:sse:error", "htmx:sse:close"]) stream.addEventListener(ended, () => { lostAt ??= new Date(); });
-stream.addEventListener("htmx:sse:after:connection", () => { lostAt = null; tellConnection(); });
+stream.addEventListener("htmx:sse:close", () => { isListening = false; });
+stream.addEventListener("htmx:sse:after:connection", () => { isListening = true; lostAt = null; tellConnection(); });
+stream.addEventListener("htmx:finally:request", (event) => {
+  // A stream that has begun tries again by itself; one that could not even begin has to be asked for anew.
+  if (isListening) return;
+  const { response, text } = event.detail.ctx;
+  if (response && (response.status < 500 || text?.trim() === "too_many_waiting")) lostAt = null; // no stream, but an answer
+  else lostAt ??= new Date();
+  setTimeout(() => htmx.trigger(stream, "listen"), listenMilliseconds);
+});
 setInterval(tellConnection, 1000);
 find("#help-button").addEventListener("click", () => find("#help").showModal());
 const keysBox = find("#keys-on");
