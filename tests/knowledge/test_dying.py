@@ -16,6 +16,7 @@ import pytest
 from placet.errors import KnowledgeNotBuilt
 from placet.knowledge import Bounds, IndexState, KnowledgeBase, Library, Meaning
 from placet.knowledge import building as building_module
+from placet.knowledge.meaning import AskedMeaning
 from placet.knowledge.places import place_of
 from tests.knowledge.conftest import Shop
 
@@ -174,7 +175,7 @@ def test_a_model_that_fails_builds_nothing_and_says_nothing_of_its_own(shop: Sho
         def passages(self, texts: Sequence[str]) -> Sequence[bytes]:
             raise ValueError("LEAKED-7f3a91")
 
-        def query(self, text: str) -> bytes:
+        def query(self, text: str) -> AskedMeaning:
             raise ValueError("LEAKED-7f3a91")
 
     shop.write(a="# A\nalpha")

@@ -1,12 +1,17 @@
 """Retrieval is measured as it says, and our own questions find their runbooks."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from placet.errors import KnowledgeNotBuilt
-from placet.knowledge import Meaning
+from placet.knowledge import KnowledgeBase, Library, Meaning
+from placet.knowledge import library as library_module
+from placet.knowledge.english import EnglishModel
+from placet.knowledge.meaning import AskedMeaning
+from placet.model.knowledge import MeaningModel
 from placet.proof.evaluate import Answered, Question, QuestionsRefused, evaluate, read_questions, scores_of
 from placet.rules.evidence import is_enough
 
@@ -60,6 +65,25 @@ def test_our_own_questions_find_our_own_runbooks(own):
     assert overall.mrr.value >= 0.942
 
 
+@pytest.mark.req("C061")
+@pytest.mark.exhaustive
+@pytest.mark.timeout(900)
+def test_by_meaning_too_our_own_questions_find_our_own_runbooks_and_the_unanswerable_ones_nothing_that_is_enough(
+    tmp_path: Path,
+):
+    own = evaluate(
+        read_questions(OWN_QUESTIONS), OWN_RUNBOOKS, indexes=tmp_path, meaning=Meaning.WHERE_INSTALLED, seed=1
+    )
+    assert own.has_meaning
+    assert own.scores[-1].recall.value == 1.0
+    assert own.scores[-1].mrr.value >= 0.942
+    base = KnowledgeBase(tenant="acme", id="runbooks", documents=OWN_RUNBOOKS)
+    indexes = Library(tmp_path / "asked", [base])
+    indexes.build_now("acme", "runbooks")
+    for line in UNANSWERABLE.read_text().splitlines():
+        assert not is_enough(indexes.search_now("acme", "runbooks", json.loads(line)["question"]))
+
+
 def test_the_default_finds_third_party_runbooks_as_often_as_it_should(shared_data: Path, tmp_path: Path):
     measured = evaluate(
         read_questions(shared_data / "questions_dev.jsonl"),
@@ -72,6 +96,36 @@ def test_the_default_finds_third_party_runbooks_as_often_as_it_should(shared_dat
     assert english.recall.value >= 0.80
     assert english.mrr.value >= 0.67
     assert chinese.recall.value >= 0.60
+
+
+class EnglishAlone:
+    """The model that English questions are asked of, by itself: the other's half of a vector is nothing to them."""
+
+    name = "english alone"
+
+    def __init__(self) -> None:
+        self._model = EnglishModel()
+
+    def passages(self, texts: Sequence[str]) -> list[bytes]:
+        return [row.tobytes() for row in self._model.vectors(texts)]
+
+    def query(self, text: str) -> AskedMeaning:
+        (vector,) = self.passages([text])
+        return AskedMeaning(vector, MeaningModel.ENGLISH)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(900)
+def test_words_and_meaning_find_english_third_party_runbooks_as_often_as_they_should(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(library_module, "embedding_for", lambda _: EnglishAlone())
+    questions = [each for each in read_questions(shared_data / "questions_dev.jsonl") if each.lang == "en"]
+    measured = evaluate(questions, shared_data / "runbooks", indexes=tmp_path, meaning=Meaning.WHERE_INSTALLED, seed=1)
+    english, _ = measured.scores
+    assert english.questions == 15
+    assert english.recall.value >= 0.90
+    assert english.mrr.value >= 0.80
 
 
 def written(tmp_path: Path, *lines: object) -> Path:

@@ -1,12 +1,13 @@
 """Evidence is data that cannot leave its element, and one fixed rule says when it is enough."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.model.knowledge import Evidence
+from placet.model.knowledge import Evidence, MeaningModel
 from placet.rules.evidence import (
     ENOUGH_COVERAGE,
     ENOUGH_SIMILARITY,
@@ -18,9 +19,14 @@ from placet.rules.evidence import (
 )
 
 
-def item(*, coverage: float = 0.0, similarity: float | None = None, **texts: str) -> Evidence:
-    said = {"citation": "redis#redis:0", "source": "redis.md", "content": "Memory & keys", **texts}
-    return Evidence(document_id="runbooks/redis.md", title="Redis", coverage=coverage, similarity=similarity, **said)
+def item(*, coverage: float = 0.0, **more: Any) -> Evidence:
+    said = {"citation": "redis#redis:0", "source": "redis.md", "content": "Memory & keys", **more}
+    return Evidence(document_id="runbooks/redis.md", title="Redis", coverage=coverage, **said)
+
+
+def near(model: MeaningModel, by: float = 0.0) -> Evidence:
+    """So near as is just enough for the model, and by so much more."""
+    return item(similarity=ENOUGH_SIMILARITY[model] + by, measured_by=model)
 
 
 def body_of(block: str) -> object:
@@ -74,15 +80,25 @@ def test_whatever_is_found_comes_back_as_it_was(content: str, source: str):
         ([], Lacking.NOTHING_FOUND),
         ([item(coverage=ENOUGH_COVERAGE)], None),
         ([item(coverage=ENOUGH_COVERAGE - 0.0001)], Lacking.TOO_WEAK),
-        ([item(coverage=0.0, similarity=ENOUGH_SIMILARITY)], None),
-        ([item(coverage=0.0, similarity=ENOUGH_SIMILARITY - 0.0001)], Lacking.TOO_WEAK),
+        ([near(MeaningModel.MULTILINGUAL)], None),
+        ([near(MeaningModel.MULTILINGUAL, by=-0.0001)], Lacking.TOO_WEAK),
+        ([near(MeaningModel.ENGLISH)], None),
+        ([near(MeaningModel.ENGLISH, by=-0.0001)], Lacking.TOO_WEAK),
+        ([item(similarity=0.7, measured_by=MeaningModel.ENGLISH)], None),
+        ([item(similarity=0.7, measured_by=MeaningModel.MULTILINGUAL)], Lacking.TOO_WEAK),
+        ([item(similarity=1.0)], Lacking.TOO_WEAK),
         ([item(coverage=0.1), item(coverage=ENOUGH_COVERAGE)], None),
-        ([item(coverage=ENOUGH_COVERAGE - 0.0001, similarity=ENOUGH_SIMILARITY - 0.0001)] * 10, Lacking.TOO_WEAK),
+        ([item(coverage=ENOUGH_COVERAGE - 0.0001), near(MeaningModel.ENGLISH, by=-0.0001)] * 10, Lacking.TOO_WEAK),
     ],
 )
 def test_one_strong_section_is_enough_and_many_weak_ones_are_not(items: list[Evidence], expected: Lacking | None):
     assert lacking(items) is expected
     assert is_enough(items) is (expected is None)
+
+
+@pytest.mark.parametrize("model", MeaningModel)
+def test_every_model_has_a_mark(model: MeaningModel):
+    assert 0 < ENOUGH_SIMILARITY[model] < 1
 
 
 @pytest.mark.req("B198")

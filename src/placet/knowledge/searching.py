@@ -4,7 +4,7 @@
                                 -> documents that hold them, without a model --+                       of each
              -> vector          -> documents near to it, with a model ---------+
 
-With a model words have one vote and meaning the other; whole documents by words would give words two. Each ranking
+With models words have one vote and meaning the other; whole documents by words would give words two. Each ranking
 orders documents, and a document scores 1 / (60 + its rank) in each: no score of one is ever compared with a score of
 another. Source: ADR-0052.
 """
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from placet.knowledge.index_file import IndexFile
 from placet.knowledge.meaning import Embedding
 from placet.knowledge.words import MAX_QUERY_WORDS, MOST_WEIGHED_WORDS, any_of, asked_words
-from placet.model.knowledge import Evidence, KnowledgeBase
+from placet.model.knowledge import Evidence, KnowledgeBase, MeaningModel
 from placet.ports.knowledge import KnowledgeMeter
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _RANK_CONSTANT = 60
 _RANKED_DOCUMENTS = 60
 _RANKED_SECTIONS = 400
-_NEAREST_PARTS = 3
-"""One short part is near to many questions by chance; three seldom are."""
+_NEAREST_PARTS = 4
+"""One short part is near to many questions by chance; four seldom are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,13 @@ class Search:
             by_section = self._best_sections(list(words))
             by_document = self._best_documents(list(words))
         with self._stage("meaning"):
-            near = self._near(query)
+            near, model = self._near(query)
         with self._stage("gather"):
             best = fused((list(by_section), list(near) if near else by_document))[:limit]
             chosen = [(near.get(row), self._section_of(row, by_section, near)) for row in best]
             held = self._coverage(words, [section for _, section in chosen])
             return tuple(
-                self._evidence(section, coverage=held[section], similarity=place and place[1])
+                self._evidence(section, coverage=held[section], similarity=place and place[1], model=model)
                 for place, section in chosen
             )
 
@@ -113,21 +113,21 @@ class Search:
             return []
         return [row for (row,) in self.index.rows("best_documents", any_of(words), _RANKED_DOCUMENTS)]
 
-    def _near(self, query: str) -> dict[int, tuple[int, float]]:
-        """Documents in the order of how near their three nearest parts are, each with its nearest section."""
+    def _near(self, query: str) -> tuple[dict[int, tuple[int, float]], MeaningModel | None]:
+        """Documents in the order of how near their nearest parts are, each with its nearest section; by which model."""
         if self.embedding is None or self.vectors is None or not len(self.vectors.sections):
-            return {}
+            return {}, None
         import numpy
 
-        asked = numpy.frombuffer(self.embedding.query(query), dtype=numpy.float32)
-        likeness = self.vectors.matrix @ asked
+        asked = self.embedding.query(query)
+        likeness = self.vectors.matrix @ numpy.frombuffer(asked.vector, dtype=numpy.float32)
         nearest: dict[int, list[tuple[int, float]]] = {}
         for at in numpy.argsort(-likeness, kind="stable").tolist():
             parts = nearest.setdefault(self.vectors.documents[at], [])
             if len(parts) < _NEAREST_PARTS:
                 parts.append((self.vectors.sections[at], min(max(float(likeness[at]), 0.0), 1.0)))
         best = sorted(nearest, key=lambda row: -sum(near for _, near in nearest[row]) / len(nearest[row]))
-        return {row: nearest[row][0] for row in best[:_RANKED_DOCUMENTS]}
+        return {row: nearest[row][0] for row in best[:_RANKED_DOCUMENTS]}, asked.model
 
     def _section_of(self, row: int, by_section: dict[int, int], near: dict[int, tuple[int, float]]) -> int:
         """The section to show of a document: the one whose words fit, else the one that is near, else its first."""
@@ -144,7 +144,9 @@ class Search:
                 held[section] += weight / whole
         return held
 
-    def _evidence(self, section: int, *, coverage: float, similarity: float | None) -> Evidence:
+    def _evidence(
+        self, section: int, *, coverage: float, similarity: float | None, model: MeaningModel | None
+    ) -> Evidence:
         path, title, slug, number, content = self.index.rows("section", section)[0]
         return Evidence(
             citation=f"{PurePosixPath(path).with_suffix('')}#{slug}:{number}",
@@ -154,6 +156,7 @@ class Search:
             content=content,
             coverage=round(min(coverage, 1.0), 4),
             similarity=None if similarity is None else round(similarity, 4),
+            measured_by=None if similarity is None else model,
         )
 
     def _stage(self, name: str) -> AbstractContextManager[object]:

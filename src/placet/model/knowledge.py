@@ -141,6 +141,13 @@ class DocumentStatus:
     reason: SkipReason | None = None
 
 
+class MeaningModel(StrEnum):
+    """The models that texts are compared by; likeness in one says nothing about likeness in another."""
+
+    MULTILINGUAL = "multilingual-e5-small-q4/1"
+    ENGLISH = "all-MiniLM-L6-v2-int8/1"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One section that was found. Its texts come from documents: data, whoever wrote them.
@@ -153,6 +160,7 @@ class Evidence:
         content: the section's heading and text.
         coverage: how much of the question's words, weighed by how rare they are, the section holds: 0 to 1.
         similarity: how near question and document are in meaning, 0 to 1; None where it was searched by words alone.
+        measured_by: the model whose similarity it is; None without one.
     """
 
     citation: str
@@ -162,3 +170,4 @@ class Evidence:
     content: str
     coverage: float
     similarity: float | None = None
+    measured_by: MeaningModel | None = None
