@@ -21,8 +21,9 @@ SERVERS_READY := .mcp-servers/.ready
 OLDEST_READY := .oldest/.ready
 # Alone: the suite waits half a second for some answers, and does not ask how busy the machine is.
 SCORE := tests/mcp_conformance/test_score.py
-# Else every process that a test starts would compile it again, where nobody writes bytecode.
-COMPILED := $(BIN)/python -m compileall -q -x '/test_[^/]*$$' src/placet tests scripts
+# Else every process that a test starts would compile it again, where nobody writes bytecode, and every worker of pytest
+# would rewrite the assertions of all tests.
+COMPILED := $(BIN)/python -m compileall -q -x '/test_[^/]*$$' src/placet tests scripts && $(BIN)/python -m tests.rewritten
 ENVIRONMENT := PYTHON='$(PYTHON)' UV='$(UV)' sh scripts/environment.sh
 PACKAGE := pyproject.toml scripts/environment.sh requirements/run.txt requirements/build.txt
 

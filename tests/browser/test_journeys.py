@@ -304,7 +304,7 @@ async def test_without_scripts_a_person_can_still_decide(open_site: OpenSite) ->
     assert (await decided(site))["refund"] is ApprovalState.APPROVED
 
 
-@pytest.mark.parametrize("width", [320, 640, 1600])
+@pytest.mark.parametrize("width", [320, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (640, 1600))])
 async def test_nothing_is_lost_on_a_small_or_a_wide_screen(open_site: OpenSite, width: int) -> None:
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5, note="word " * 150, options={"a" * 60: "b" * 200})

@@ -23,6 +23,8 @@ PLACET = [sys.executable, "-m", "placet.cli"]
 ME = pwd.getpwuid(os.getuid()).pw_name
 PATIENCE_SECONDS = 60
 _INTERPRETER = Interpreter()
+_AT_TERMINALS = Interpreter()
+"""Another, as Python reads what a terminal is from its environment before it begins."""
 _SERVERS = Interpreter(loads=SERVERS)
 
 Process = Started | subprocess.Popen[bytes]
@@ -158,6 +160,19 @@ async def slow(text: str) -> str:
 """A tool that a test lets end; whoever appends it to the others lists it in TOOLS."""
 
 
+TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "200"}
+
+
+def started_at(
+    terminal: int, words: tuple[str, ...], folder: Path, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """`placet` in a Python of its own, whose own that terminal becomes."""
+    command = [sys.executable, "-c", OWN_TERMINAL, *PLACET, *words]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+    )
+
+
 @dataclass(frozen=True)
 class Ran:
     """What one process left behind."""
@@ -235,17 +250,12 @@ class Project:
         master, slave = pty.openpty()
         try:
             os.write(master, ahead)
-            child = subprocess.Popen(
-                [sys.executable, "-c", OWN_TERMINAL, *PLACET, *words],
-                cwd=self.folder,
-                env=self._environment({"TERM": "xterm-256color", "COLUMNS": "200", **environment}),
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                start_new_session=True,
-            )
+            around = self._environment({**TERMINAL, **environment})
+            is_alike = environment.keys() <= {"NO_COLOR", "COLUMNS"}
+            forked = _AT_TERMINALS.start_at(slave, words, self.folder, around) if is_alike else None
+            child = forked or started_at(slave, words, self.folder, around)
             os.close(slave)
-            seen = _talk_with(master, answers or [])
+            seen = talk_with(master, answers or [])
             return Ran(child.wait(PATIENCE_SECONDS), seen.decode("utf-8", "replace"), "")
         finally:
             os.close(master)
@@ -276,7 +286,8 @@ class Project:
         return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **self.environment, **more}
 
 
-def _talk_with(master: int, answers: list[tuple[str, bytes]]) -> bytes:
+def talk_with(master: int, answers: list[tuple[str, bytes]]) -> bytes:
+    """What was said there until nobody holds the terminal any more."""
     seen = b""
     waiting = list(answers)
     end = time.monotonic() + PATIENCE_SECONDS

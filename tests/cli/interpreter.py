@@ -1,12 +1,15 @@
 """`placet` in processes of their own, without the start of an interpreter in each: one that has loaded it forks.
 
-A command has its own process, folder, environment, arguments, pipes and exit code, and ends as any Python program does.
-Shared is what happens before the first line of placet: whoever tests that, or a terminal, starts Python itself.
+A command has its own process, folder, environment, arguments, pipes and exit code. It ends as any Python program does,
+but that the modules which it shares with others are not taken apart.
+At a terminal it has that for its own. Shared is what happens before the first line of placet: whoever tests that
+starts Python itself.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -16,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +34,7 @@ from pydantic import create_model
 
 _MOST_BYTES = 100_000
 """Of one request, which is one datagram."""
-_OWN = ("PLACET_", "API_", "HOOK_", "OPENAI_", "TMPDIR")
+_OWN = ("PLACET_", "API_", "HOOK_", "OPENAI_", "TMPDIR", "NO_COLOR", "COLUMNS")
 """Variables that nobody reads before placet begins."""
 COMMANDS = (
     *("apsw", "pydantic", "rich.console", "rich.table", "typer.core"),
@@ -43,6 +47,21 @@ SERVERS = (
 )
 
 
+_SHIM = """\
+#!{python} -IS
+import json, os, socket, sys
+
+report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+request = json.dumps([os.getcwd(), [{module!r}, *sys.argv[1:]], dict(os.environ)]).encode()
+with theirs:
+    socket.send_fds(socket.socket(fileno={channel}), [request], [0, 1, 2, theirs.fileno()])
+assert report.recv(64), "the process that forks has ended"
+code = int(report.recv(64))
+sys.exit(code if code >= 0 else 128 - code)
+"""
+"""What a shell starts in the place of Python; with nothing loaded that this does not need."""
+
+
 @dataclass(frozen=True)
 class Said:
     """How one command ended. A negative code is the number of the signal that ended it."""
@@ -52,14 +71,12 @@ class Said:
     err: bytes
 
 
-class Started:
+class Forked:
     """A process that has been forked; what tests do with one of `subprocess.Popen`, they do with this one."""
 
-    def __init__(self, report: socket.socket, out: int, err: int) -> None:
+    def __init__(self, report: socket.socket) -> None:
         self._report = report
         self.pid = int(_answer(report))
-        self.stdout: IO[bytes] = os.fdopen(out, "rb", 0)  # whoever reads a line leaves the rest to `communicate`
-        self.stderr: IO[bytes] = os.fdopen(err, "rb", 0)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -82,6 +99,22 @@ class Started:
             self._report.close()
         return self.returncode
 
+    def send_signal(self, sign: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, sign)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Started(Forked):
+    """One whose output is read from two pipes."""
+
+    def __init__(self, report: socket.socket, out: int, err: int) -> None:
+        super().__init__(report)
+        self.stdout: IO[bytes] = os.fdopen(out, "rb", 0)  # whoever reads a line leaves the rest to `communicate`
+        self.stderr: IO[bytes] = os.fdopen(err, "rb", 0)
+
     def communicate(self, timeout: float = 300.0) -> tuple[bytes, bytes]:
         """What it still says, until it has ended.
 
@@ -95,13 +128,6 @@ class Started:
         self.wait(max(0.001, until - time.monotonic()))
         self.close()
         return said
-
-    def send_signal(self, sign: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, sign)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
     def close(self) -> None:
         self.stdout.close()
@@ -160,20 +186,53 @@ class Interpreter:
         with _closed_after(nothing):
             return self._forked((self._module, *words), folder, environment, nothing)
 
+    def start_at(
+        self, terminal: int, words: tuple[str, ...], folder: Path, environment: dict[str, str]
+    ) -> Forked | None:
+        """One whose own that terminal becomes, so that ^C is a signal. None where Python has to be started."""
+        report = self._asked((self._module, *words), folder, environment, (terminal, terminal, terminal))
+        return None if report is None else Forked(report)
+
+    def shim(self, path: Path, environment: dict[str, str]) -> int:
+        """Make a program there whose every start is a fork, for scripts that name it.
+
+        Returns:
+            What the process that runs the script has to inherit: the number of our end of the channel.
+        """
+        channel = self._channel_for(environment).fileno()
+        path.write_text(_SHIM.format(python=sys.executable, module=self._module, channel=channel), "utf-8")
+        path.chmod(0o755)
+        return channel
+
     def _forked(self, words: tuple[str, ...], folder: Path, environment: dict[str, str], stdin: int) -> Started | None:
+        (our_out, their_out), (our_err, their_err) = os.pipe(), os.pipe()
+        with _closed_after(their_out), _closed_after(their_err):
+            report = self._asked(words, folder, environment, (stdin, their_out, their_err))
+        if report is None:
+            os.close(our_out)
+            os.close(our_err)
+            return None
+        return Started(report, our_out, our_err)
+
+    def _asked(
+        self, words: tuple[str, ...], folder: Path, environment: dict[str, str], streams: tuple[int, int, int]
+    ) -> socket.socket | None:
         request = json.dumps([str(folder), words, environment]).encode()
         if len(request) > _MOST_BYTES:
             return None
-        with self._starting:
-            channel = self._channel = self._channel or self._started(environment)
+        channel = self._channel_for(environment)
         names = self._environment.keys() | environment.keys()
         if any(self._environment.get(name) != environment.get(name) for name in names if not name.startswith(_OWN)):
             return None
-        (our_out, their_out), (our_err, their_err) = os.pipe(), os.pipe()
         report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with _closed_after(their_out), _closed_after(their_err), theirs:
-            socket.send_fds(channel, [request], [stdin, their_out, their_err, theirs.fileno()])
-        return Started(report, our_out, our_err)
+        with theirs:
+            socket.send_fds(channel, [request], [*streams, theirs.fileno()])
+        return report
+
+    def _channel_for(self, environment: dict[str, str]) -> socket.socket:
+        with self._starting:
+            self._channel = self._channel or self._started(environment)
+            return self._channel
 
     def _started(self, environment: dict[str, str]) -> socket.socket:
         self._environment = {name: value for name, value in environment.items() if not name.startswith(_OWN)}
@@ -284,6 +343,10 @@ def _become(folder: str, words: list[str], environment: dict[str, str], pipes: l
     for number, each in enumerate(pipes):
         os.dup2(each, number)
         os.close(each)
+    if os.isatty(0):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # as Python's is from its start
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -304,7 +367,29 @@ def _load(names: list[str]) -> None:
     gc.freeze()
 
 
+def _run(module: str) -> None:
+    """As `python -m`, up to its end: what it shares is not taken apart, which would be to copy it, and takes longer.
+
+    A stream that cannot be written is left to Python, which tells that in its own way.
+    """
+    code: object = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code or 0
+        if not isinstance(code, int):
+            raise
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as Python does before all else
+    atexit._run_exitfuncs()
+    gc.collect()  # whatever has to say something when it goes; what was loaded before the fork is not looked at
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
     _, number, *names = sys.argv
     _load(names)
-    runpy.run_module(_serve(socket.socket(fileno=int(number))), run_name="__main__", alter_sys=True)
+    _run(_serve(socket.socket(fileno=int(number))))

@@ -2,14 +2,16 @@
 
 import json
 import os
+import pty
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import PATIENCE_SECONDS, PLACET, Project
+from tests.cli.conftest import PATIENCE_SECONDS, PLACET, TERMINAL, Project, started_at, talk_with
 from tests.cli.interpreter import Interpreter
 
-FORKING = Interpreter()
+FORKING, AT_A_TERMINAL = Interpreter(), Interpreter()
 
 
 def plainly(project: Project, words: tuple[str, ...], stdin: bytes) -> tuple[int, bytes, bytes]:
@@ -80,6 +82,76 @@ def test_one_that_was_started_goes_on_beside_others_until_it_is_ended(project: P
     assert process.wait(PATIENCE_SECONDS) == process.poll() == -9
     out, err = process.communicate(PATIENCE_SECONDS)
     assert (out, err[:4]) == (b"", b"run ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [(b"n\n", 6), (b"\x03", 130), (b"\x04", 6)], ids=["no", "interrupt", "end of input"]
+)
+def test_at_a_terminal_too_whose_interrupts_are_its_own(waiting: Project, answer: bytes, code: int) -> None:
+    words, around = ("approvals", "approve", waiting.approval_id), waiting._environment(TERMINAL)
+    said = []
+    for starts in (AT_A_TERMINAL.start_at, started_at):
+        master, slave = pty.openpty()
+        process = starts(slave, words, waiting.folder, around)
+        os.close(slave)
+        assert process is not None
+        said.append((talk_with(master, [("approve? [y/N]", answer)]), process.wait(PATIENCE_SECONDS)))
+        os.close(master)
+
+    forked, plain = said
+    assert forked == plain
+    assert plain[1] == code
+
+
+def test_a_script_starts_it_by_its_name(project: Project, tmp_path: Path) -> None:
+    environment = project._environment({})
+    channel = FORKING.shim(tmp_path / "placet", environment)
+    script = 'set -e; echo "{" | placet call --file - --json >&2 || echo $?; printf "%s" "$(placet tools list)"'
+
+    ran = subprocess.run(
+        ["sh", "-c", script], cwd=project.folder, env={**environment, "PATH": f"{tmp_path}:{environment['PATH']}"},
+        capture_output=True, check=False, timeout=PATIENCE_SECONDS, pass_fds=(channel,),
+    )  # fmt: skip
+
+    refused = plainly(project, ("call", "--file", "-", "--json"), b"{\n")
+    listed = plainly(project, ("tools", "list"), b"")
+    assert ran.stdout == b"%d\n%s" % (refused[0], listed[1].rstrip(b"\n"))
+    assert ran.stderr == refused[1] + refused[2] + listed[2]
+
+
+LAST_WORDS = """\
+import atexit, threading
+
+
+class Garbage:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        print("gone", flush=True)
+
+
+def last():
+    threading.main_thread().join()
+    print("a thread", flush=True)
+
+
+Garbage()
+threading.Thread(target=last).start()
+atexit.register(print, "at exit")
+"""
+
+
+def test_whatever_is_said_at_the_very_end_is_said(project: Project) -> None:
+    (project.folder / "tools.py").write_text(LAST_WORDS + (project.folder / "tools.py").read_text("utf-8"), "utf-8")
+    words = ("tools", "list")
+
+    forked = FORKING.run(words, project.folder, project._environment({}), b"", timeout=PATIENCE_SECONDS)
+
+    assert forked is not None
+    assert (forked.code, forked.out, forked.err) == plainly(project, words, b"")
+    said = forked.out + forked.err
+    assert said.index(b"a thread") < said.index(b"at exit") < said.index(b"gone")
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "LANG", "TERM"])

@@ -17,6 +17,7 @@ SHELLS = [block for document in documents() for block in blocks(document) if "ru
 
 
 _PYTHON = Interpreter("block", loads=SERVERS)
+_PLACET = Interpreter(loads=SERVERS)
 
 
 def _environment() -> dict[str, str]:
@@ -68,14 +69,32 @@ def assert_it_prints_what_it_says(program: list[Block], said: str) -> None:
 
 @pytest.mark.parametrize("block", SHELLS, ids=lambda block: block.place)
 def test_a_shell_block_runs(block: Block, tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
-    script = "set -eu\n" + "\n".join(shell_lines(block)) + "\n"
+    environment = {**os.environ, "NO_COLOR": "1"}
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    channel = _PLACET.shim(programs / "placet", environment)
 
-    ran = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment, check=False
-    )
+    ran = shell(block, tmp_path, environment, programs, inherited=(channel,))
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.exhaustive  # with the program that is installed
+@pytest.mark.parametrize("block", SHELLS, ids=lambda block: block.place)
+def test_a_shell_block_runs_with_what_is_installed(block: Block, tmp_path: Path) -> None:
+    ran = shell(block, tmp_path, {**os.environ, "NO_COLOR": "1"}, Path(sys.executable).parent)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def shell(
+    block: Block, folder: Path, environment: dict[str, str], programs: Path, *, inherited: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    script = "set -eu\n" + "\n".join(shell_lines(block)) + "\n"
+    return subprocess.run(
+        ["sh", "-c", script], cwd=folder, env={**environment, "PATH": f"{programs}:{environment['PATH']}"},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False, pass_fds=inherited,
+    )  # fmt: skip
 
 
 def test_the_repository_has_no_traces_of_running_blocks() -> None:

@@ -19,6 +19,8 @@ from tests.places import for_sockets
 has_compiler = shutil.which("gcc") is not None or shutil.which("cc") is not None
 pytestmark = pytest.mark.skipif(not has_compiler, reason="needs a C compiler")
 TINY = ("--postgres", "private", "--rounds", "1", "--seconds", "1", "--growth", "1000")
+of_every_row = pytest.mark.exhaustive
+"""Two processors are busy for ten seconds; what a row is made of is tried below, on samples."""
 MADE_DISTINCT = {"operation_key", "run_id", "call_id", "token", "created_at", "updated_at"}
 
 
@@ -39,6 +41,7 @@ def document():
     return json.loads(run.stdout)
 
 
+@of_every_row
 def test_every_row_is_measured_on_a_server_that_keeps_its_promises(document):
     assert document["schema"] == "bench/1"
     assert document["rows"].keys() == {row.name for row in bench_postgres.ROWS}
@@ -48,12 +51,14 @@ def test_every_row_is_measured_on_a_server_that_keeps_its_promises(document):
     assert (mode["fsync_added_us"], mode["rounds"], mode["seconds"]) == (1_000, 1, 1)
 
 
+@of_every_row
 def test_a_ledger_that_has_grown_is_measured_on_the_same_server(document):
     grown = document["growth"]
     assert (grown["effects"], grown["events"], document["mode"]["growth_effects"]) == (1000, 4000, 1000)
     assert document["rows"]["growth_write"]["median"] == grown["rows"]["governed write"]["ratios"][0]
 
 
+@of_every_row
 def test_a_lone_write_is_two_transactions_for_the_store_and_for_the_server(document):
     assert document["rows"]["write_postgres_1_commits"]["median"] == 2.0
     calls = document["rows"]["write_postgres_1_rate"]["median"] * document["mode"]["seconds"]
@@ -61,11 +66,13 @@ def test_a_lone_write_is_two_transactions_for_the_store_and_for_the_server(docum
     assert -0.01 <= beyond < 50  # the server's own are among them
 
 
+@of_every_row
 def test_writes_of_many_callers_share_their_transactions(document):
     assert document["rows"]["write_postgres_64_commits"]["max"] < 1.0
     assert document["rows"]["write_postgres_64_transactions"]["max"] < 1.0
 
 
+@of_every_row
 def test_compare_finds_the_rows_of_a_stored_run(document, tmp_path, capsys, monkeypatch):
     stored = json.loads(json.dumps(document))
     stored["rows"]["write_postgres_1_commits"]["median"] = 4.0

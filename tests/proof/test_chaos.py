@@ -85,11 +85,16 @@ SHOWS = {
     Sabotage.FORGETFUL_STORE: "lost",
     Sabotage.SILENT_STORE: "orphans",
 }
+SHOWN_BESIDE = (Sabotage.LATE_REMOTE, Sabotage.SILENT_STORE)
+"""The one shows in the column of another, the other in what the command says of it."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("sabotage", Sabotage)
+@pytest.mark.parametrize(
+    "sabotage",
+    [pytest.param(each, marks=pytest.mark.exhaustive) if each in SHOWN_BESIDE else each for each in Sabotage],
+)
 def test_what_is_broken_on_purpose_shows_in_its_column(sabotage: Sabotage, tmp_path: Path) -> None:
     """Whether a worker that stands still wakes too late for its guard is chance, so some seeds are tried."""
     for seed in range(1, 9):

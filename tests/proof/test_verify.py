@@ -18,7 +18,7 @@ from pydantic import AfterValidator
 import placet
 from placet.adapters.transports import python
 from placet.bootstrap import stores
-from placet.engine import approval_views, approving, capacity, deciding, registry, verifying
+from placet.engine import approval_views, approving, capacity, deciding, preconditions, registry, verifying
 from placet.engine.gate import Gate
 from placet.engine.settings import GateSettings
 from placet.errors import ContractError
@@ -90,7 +90,9 @@ def test_a_sound_configuration_holds_and_none_of_its_code_runs(trace: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("tool", [wipe, tag_order], ids=lambda tool: str(tool.contract.name))
+@pytest.mark.parametrize(
+    "tool", [wipe, pytest.param(tag_order, marks=pytest.mark.exhaustive)], ids=lambda tool: str(tool.contract.name)
+)
 def test_a_sound_configuration_holds_between_real_processes(trace: Path, tool: placet.Tool) -> None:
     found = of(Guarantee.G6, Guarantee.G7, tools=(tool,), origin=ORIGIN)
 
@@ -391,6 +393,16 @@ def test_a_row_that_is_believed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     assert "forged_row" in broken(of(Guarantee.G5, tools=(get_order,)))
 
 
+def test_a_state_that_nobody_compares_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broken(of(Guarantee.G5, tools=(wipe,))) == set()
+
+    async def never_compared(self: Any, approval: Any, call: Any, *, deadline: float) -> Any:
+        return preconditions.Unchanged(state=None)
+
+    monkeypatch.setattr(preconditions.Preconditions, "held", never_compared)
+    assert broken(of(Guarantee.G5, tools=(wipe,))) == {"in_another_state"}
+
+
 def test_silence_that_is_taken_for_failure_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python, "report_of", lambda error: Unsent(is_handlers_word=True))
     assert broken(of(Guarantee.G7, tools=(ship,))) == {"silence_after_dispatch"}
@@ -537,9 +549,9 @@ def test_room_without_bounds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 FAULTS_PLANTED = """
 unlisted_names unknown_member wrong_type malformed_text oversize broken_result server_names words_beside_the_call
 as_policy_says without_scope of_another_tenant broken_policy one_member_changed spent_once forged_row asked_again
-under_another_call_id at_once two_processes killed_after_acting silence_after_dispatch killed_before_acting
-steps_of_a_run deadline room every_ending sinks_that_fail marks redacted_for_the_approver untouched altered deleted
-reordered cut_off effects_of_another approvals_of_another
+in_another_state under_another_call_id at_once two_processes killed_after_acting silence_after_dispatch
+killed_before_acting steps_of_a_run deadline room every_ending sinks_that_fail marks redacted_for_the_approver
+untouched altered deleted reordered cut_off effects_of_another approvals_of_another
 """
 
 
@@ -556,7 +568,10 @@ def impatient(**settings: Any) -> GateSettings:
     return GateSettings(**{**settings, "call_seconds": 1.0})
 
 
-@pytest.mark.parametrize("fault", ["own stores", "nobody dies", "leases of old"])
+@pytest.mark.parametrize(
+    "fault",
+    ["own stores", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("nobody dies", "leases of old"))],
+)
 def test_faults_between_processes_are_seen(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     order, count = processes._order, iter(range(100))
 
