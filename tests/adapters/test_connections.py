@@ -297,8 +297,29 @@ async def test_what_has_few_lines_is_read_at_once(listener: socket.socket) -> No
         assert len(await ours.read(65_536)) > 20_000
 
 
+@pytest.mark.parametrize("lines", [b"a:b\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"], ids=["headers", "more to come"])
+async def test_a_head_of_very_many_lines_is_not_read_to_its_end(listener: socket.socket, lines: bytes) -> None:
+    """Each of them costs as much as a long one, and a server can have us ask for such heads."""
+    async with connected(listener) as (ours, theirs):
+        for _ in range(2):
+            await ours.write(b"request")
+            answer = await reading(ours)
+            theirs.setblocking(True)
+            sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, lines * 2_000))
+            came = await asyncio.wait_for(answer, 30.0)
+            with pytest.raises(httpcore.ReadError):
+                while True:
+                    came += await asyncio.wait_for(ours.read(65_536), 30.0)
+            await sending
+            assert 512 < came.count(b"\n") <= 512 + 1_024
+            ours.has_begun()
+            left = len(lines) * 2_000 - len(came)
+            while left:
+                left -= len(await asyncio.wait_for(ours.read(65_536), 30.0))
+
+
 async def test_the_head_of_an_answer_comes_to_an_end_and_its_body_goes_on(listener: socket.socket) -> None:
-    said = b"HTTP/1.1 103 Early Hints\r\n\r\n" * 3_000
+    said = (b"HTTP/1.1 103 Early Hints\r\nlink: " + b"x" * 900 + b"\r\n\r\n") * 100
     async with connected(listener) as (ours, theirs):
         await ours.write(b"request")
         answer = await reading(ours)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -162,6 +163,7 @@ async def test_who_is_trusted_is_read_once_for_all_transports_and_again_when_it_
 
     assert await trusted_by(None) is usual is not own
     assert await trusted_by(certificate) is own
+    assert all(each.options & ssl.OP_NO_RENEGOTIATION for each in (usual, own))  # whose cost would be ours
     (tmp_path / "other").mkdir()
     other, _ = write_certificate(tmp_path / "other", "localhost", "other.localhost")
     certificate.write_bytes(other.read_bytes() + b"\n")
@@ -202,3 +204,42 @@ async def test_an_answer_in_pieces_of_next_to_nothing_is_taken_slowly_and_any_ot
         answer = _Answer(httpcore.Response(200, content=pieces(size)))
         assert sum([len(piece) async for piece in answer]) == 2_048 * size
         assert pauses == [0.05] * expected
+
+
+@pytest.mark.parametrize(("around", "expected"), [(8, 0), (64_000, 10)], ids=["sound", "with long words around each"])
+async def test_an_answer_of_which_little_is_said_is_read_slowly(
+    monkeypatch: pytest.MonkeyPatch, around: int, expected: int
+) -> None:
+    """What stands around the pieces of an answer is read too, and nobody above sees it."""
+    came, pauses = 0, list[float]()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal came
+        for _ in range(30):
+            came += around + 4_096
+            yield b"x" * 4_096
+
+    async def paused(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("placet.adapters.reaching.asyncio.sleep", paused)
+    answer = _Answer(httpcore.Response(200, content=pieces()), lambda: came)
+    assert sum([len(piece) async for piece in answer]) == 30 * 4_096
+    assert pauses == [0.05] * expected
+
+
+async def test_a_service_that_says_much_around_its_answer_is_read_to_its_end(
+    serving: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = b"100;x=" + b"a" * 60_000 + b"\r\n" + b"y" * 256 + b"\r\n"
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    here, pauses, sleep = serving(head + chunk * 20 + b"0\r\n\r\n"), list[float](), asyncio.sleep
+
+    async def paused(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("placet.adapters.reaching.asyncio.sleep", paused)
+    response = await asked(ReachingTransport(Network.LOOPBACK), here.url)
+    assert response.content == b"y" * 256 * 20 and len(pauses) > 3

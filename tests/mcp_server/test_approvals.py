@@ -104,6 +104,28 @@ async def test_the_same_call_meets_its_question_in_a_process_that_was_started_si
     assert acted(tmp_path) == ["paid 5"]
 
 
+@pytest.mark.parametrize("way", ["gives up", "is malformed"])
+async def test_a_repeat_that_comes_to_nothing_does_not_cost_the_question_of_before(tmp_path: Path, way: str) -> None:
+    """A client gives up waiting sooner than a person answers, and asks once more."""
+    async with in_process(tmp_path) as door:
+        door.mcp._calls._namer._clock = FakeClock()
+        asked = (await door.ask("tools/call", PAY))["result"]
+    async with in_process(tmp_path, settings=replace(QUICK, wait_seconds=30.0)) as door:
+        if way == "gives up":
+            waiting = asyncio.ensure_future(door.ask("tools/call", PAY))
+            while not door.mcp._calls._waiting._inside:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+        else:
+            refused = await door.ask("tools/call", PAY, meta={"io.placet/idempotency-key": 7})
+            assert refused["error"]["data"]["code"] == "meta_malformed"
+        await door.approve(approval_of(asked))
+        again = (await door.ask("tools/call", PAY))["result"]
+    assert again["structuredContent"]["status"] == "succeeded" and run_of(again) == run_of(asked)
+    assert acted(tmp_path) == ["paid 5"]
+
+
 async def test_who_names_its_run_asks_in_it_whatever_stands_open(tmp_path: Path) -> None:
     mine = {"io.placet/run": "mine"}
     async with in_process(tmp_path) as door:

@@ -10,6 +10,7 @@ import pytest
 
 import placet
 from placet.mcp_server.relay_offers import MAX_ITEMS, MAX_LISTED_WORDS, _pages
+from placet.rules import relaying
 from placet.rules.showing import has_invisible
 
 AGENT = placet.Principal.agent("agent", tenant="acme")
@@ -38,6 +39,22 @@ async def test_of_one_that_says_too_much_the_beginning_is_listed_and_no_more_is_
 
     assert len(found) == MAX_LISTED_WORDS // 8_000 == 32
     assert side.asked == 2
+
+
+async def test_an_entry_of_more_words_than_all_may_have_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    is_presentable = relaying.is_presentable
+
+    def looking(words: str) -> bool:
+        looked_at.append(len(words))
+        return is_presentable(words)
+
+    monkeypatch.setattr(relaying, "is_presentable", looking)
+    long = [{"name": "a", "description": "é" * 8_000} for _ in range(100)]
+    side = Lists(lambda page: [{"name": "p"}, {"name": "q", "arguments": long}, {"name": "r"}])
+
+    assert [each.name for each in await listed(side)] == ["p"]
+    assert sum(looked_at) < MAX_LISTED_WORDS
 
 
 async def test_of_one_that_lists_too_many_the_beginning_is_listed() -> None:

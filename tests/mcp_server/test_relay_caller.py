@@ -11,10 +11,12 @@ import mcp_types as types
 import pytest
 
 import placet
+from placet.adapters.transports.mcp.conversing import talk
 from placet.mcp_server.carried import Carried
 from placet.mcp_server.relay_caller import ClientCaller, brought_by
 from placet.mcp_server.relay_record import Record
-from placet.ports.relay import RelayRefused
+from placet.model.upstreams import Relayed
+from placet.ports.relay import RelayRefused, calling
 from placet.rules import relaying
 
 AGENT = placet.Principal.agent("agent", tenant="acme", roles=("operator",))
@@ -36,7 +38,8 @@ class Side:
 class Client:
     """Of a revision in which servers ask while a request waits; declines whatever it is asked."""
 
-    protocol_version, request_id, meta = "2025-11-25", 1, None
+    protocol_version, request_id = "2025-11-25", 1
+    meta: dict[str, Any] | None = None
     can_send_request = True
     client_capabilities = types.ClientCapabilities.model_validate({"elicitation": {"form": {}}})
 
@@ -78,6 +81,18 @@ async def test_of_one_request_a_person_is_asked_a_few_things_and_the_rest_is_onl
             assert refused.value.refusal == relaying.NOT_ASKED
     assert client.asked == relaying.MAX_QUESTIONS
     assert side.counted[-4:] == [("elicitation.form", "decline"), *[("elicitation.form", "refused")] * 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "level"), [("warning", "warning"), ("hunter2 " * 1_000, None), ("WARNING", None), (7, None), ([], None)]
+)
+async def test_a_level_goes_to_the_upstream_and_no_other_word_does(said: Any, level: str | None) -> None:
+    async with asking() as (caller, client, _):
+        client.protocol_version, client.meta = "2026-07-28", {types.LOG_LEVEL_META_KEY: said}
+        with calling(caller):
+            one = talk(frozenset({Relayed.LOGGING}))
+            assert one.log_level == level
+            assert one.meta == ({} if level is None else {types.LOG_LEVEL_META_KEY: level})
 
 
 @pytest.mark.parametrize(("asked", "kind"), [(["q"], "unknown"), ({"q": "roots"}, "roots"), ({"q": "odd"}, "unknown")])

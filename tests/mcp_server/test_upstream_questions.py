@@ -45,9 +45,9 @@ async def door_of(tmp_path: Path, server: Server) -> AsyncIterator[InProcess]:
         yield found
 
 
-def asks(server: Server, **questions: tuple[str, dict[str, Any]]) -> None:
+def asks(server: Server, *, state: str = "theirs", **questions: tuple[str, dict[str, Any]]) -> None:
     requests = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
-    result = {"resultType": "input_required", "inputRequests": requests, "requestState": "theirs"}
+    result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
     server.do("answer", text="one", **{"with": {"result": result}})
 
 
@@ -148,6 +148,27 @@ async def test_an_answer_that_cannot_be_put_on_record_does_not_go_out(
         answer = await read(door, requestState=asked["requestState"], inputResponses=responses)
         assert answer["error"]["code"] == -32603 and "canary" not in json.dumps(answer)
         assert len(server.lines("called")) == before
+
+
+@pytest.mark.parametrize("state", ["-" * 45_000, '"\\' * 6_000, "\U0001f642" * 3_000], ids=["long", "escaped", "drawn"])
+async def test_a_state_that_no_client_could_bring_back_asks_nobody(tmp_path: Path, server: Server, state: str) -> None:
+    async with door_of(tmp_path, server) as door:
+        asks(server, state=state, a=("elicitation/create", FORM))
+        answer = await read(door)
+        assert answer["error"]["code"] == -32603 and "canary" not in json.dumps(answer)
+        assert await on_record(door) == []
+
+
+@pytest.mark.parametrize("state", ["-" * 35_000, '"\\' * 4_000, "\U0001f642" * 2_000], ids=["long", "escaped", "drawn"])
+async def test_a_state_that_is_large_comes_back_as_it_was(tmp_path: Path, server: Server, state: str) -> None:
+    async with door_of(tmp_path, server) as door:
+        asks(server, state=state, a=("elicitation/create", FORM))
+        asked = (await read(door))["result"]
+        server.do("answer", text="one", **{"with": DONE})
+        responses = {"a": {"action": "accept", "content": {"name": "Ada"}}}
+        done = await read(door, requestState=asked["requestState"], inputResponses=responses)
+        assert done["result"]["structuredContent"] == {"said": "done"}
+        assert server.heard("tools/call")[-1]["params"]["requestState"] == state
 
 
 @pytest.mark.parametrize("scope", ["relay.desk", "relay.other"])

@@ -65,7 +65,53 @@ SECRETS: dict[str, dict[str, Any]] = {
         "items boolean": {"items": {"type": "boolean"}}, "items enum": {"items": {"enum": ["x"]}},
     }.items()},
 }  # fmt: skip
+PASSWORD: dict[str, Any] = {**TEXT, "title": "Password"}
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "a reference": form(x={"$ref": "#/$defs/x"}),
+    "parts": form(x={"allOf": [PASSWORD]}),
+    "one of several": form(x={"anyOf": [PASSWORD, {"type": "null"}]}),
+    "one of several, in a list": form(x={"type": "array", "items": {"oneOf": [TEXT, {"title": "PIN"}]}}),
+    "one of several forms": form(x={"anyOf": [{"type": "object"}, TEXT]}),
+    "one of several of several": form(x={"anyOf": [{"anyOf": [PASSWORD]}]}),
+    "one of several, hidden": form(x={"anyOf": [{**TEXT, "format": "password"}]}),
+    "one of several that is none": form(x={"anyOf": [TEXT, True]}),
+    "one of very many": form(x={"anyOf": [TEXT] * 9}),
+    "many of several": form(**{f"x{number}": {"anyOf": [TEXT] * 8} for number in range(30)}),
+    "a yes or no that is something else": form(x={"type": "boolean", "anyOf": [PASSWORD]}),
+    "a choice that is something else": form(x={**TEXT, "enum": ["a"], "oneOf": [PASSWORD]}),
+    "a condition": form(x={**TEXT, "if": {}, "then": PASSWORD}),
+    "a list of first ones": form(x={"type": "array", "prefixItems": [PASSWORD]}),
+    "marks": form(x={**TEXT, "title": "Passwo\u0323rd"}),
+    "marks in the message": form("Enter your passwo\u0323\u0301rd", x=TEXT),
+    "Greek": form(x={**TEXT, "title": "Passw\u03bfrd"}),
+    "Armenian": form("Enter your passw\u0585rd", x=TEXT),
+    **{f"beside {len(places)} places, in {name}": {"message": "Go on?", "requestedSchema": {
+        "type": "object", "properties": places, name: said}}
+        for name, said in {
+            "allOf": [{"properties": {"password": TEXT}}], "anyOf": [{"properties": {"password": TEXT}}],
+            "oneOf": [{"properties": {"password": TEXT}}], "then": {"properties": {"password": TEXT}},
+            "patternProperties": {".": PASSWORD}, "additionalProperties": PASSWORD, "$ref": "#/$defs/x",
+            "unevaluatedProperties": PASSWORD, "dependentSchemas": {"ok": {"properties": {"password": TEXT}}},
+        }.items() for places in ({}, {"ok": {"type": "boolean"}})},
+}  # fmt: skip
 HARMLESS: dict[str, dict[str, Any]] = {
+    "one that may be left out": form(
+        nickname={"anyOf": [TEXT, {"type": "null"}], "title": "Nickname", "default": None}
+    ),
+    "closed": {
+        "message": "Who?",
+        "requestedSchema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "title": "Ask",
+            "required": ["name"],
+            "properties": {"name": TEXT},
+            "additionalProperties": False,
+            "$defs": {},
+            "allOf": [],
+        },
+    },
+    "marks, and units": form("Tên, größe", x={**TEXT, "title": "Länge in μm"}, y={**TEXT, "title": "kΩ"}),
     "name": form("Who are you?", name=TEXT, email={**TEXT, "format": "email"}, age={"type": "integer"}),
     "confirmation": form("Reset the password of ann?", confirm={"type": "boolean"}),
     "a choice": form("Which credentials?", which={**TEXT, "enum": ["staging", "production"]}),
@@ -73,7 +119,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "titled choices": form(secret={**TEXT, "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}),
     "titled choices, several": form(tokens={"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}),
     "a list of words": form(x={"type": "array", "items": TEXT}),
-    "other words": form(secretary=TEXT, tokenizer=TEXT),
+    "other words": form(secretary=TEXT, tokenizer=TEXT, secrétaire=TEXT, secretaría=TEXT, secretária=TEXT),
     "one script each": form("Имя, name", имя=TEXT),
     "nothing to fill in": form("Your password has run out. Go on?"),
     "words inside words": form("Which spinning compass, by author?", compass=TEXT, opinion=TEXT, spin=TEXT),
@@ -85,7 +131,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.case("K08")
-@pytest.mark.parametrize("params", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("params", (SECRETS | ELSEWHERE).values(), ids=SECRETS | ELSEWHERE)
 def test_a_form_that_asks_for_a_secret_is_not_asked(params: dict[str, Any]) -> None:
     assert asks_for_secret(params)
     assert relaying.refusal_of("elicitation/create", params, abilities=ALL) == relaying.SECRET_ASKED

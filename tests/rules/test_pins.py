@@ -18,7 +18,6 @@ from placet.rules.approvals import instant_text
 from placet.rules.pins import (
     MAX_DEFINITION_BYTES,
     MAX_DEFINITION_DEPTH,
-    MAX_STYLED_SYMBOLS,
     MAX_TEXT_CHARACTERS,
     Comparison,
     compared,
@@ -27,6 +26,7 @@ from placet.rules.pins import (
     raised,
     refuse_unfit,
 )
+from placet.rules.styled_symbols import MAX_STYLED_SYMBOLS
 from tests.rules.definitions import ACCEPTED_AT, a_definition, a_pin
 
 PINNED = a_definition()
@@ -209,8 +209,8 @@ def test_a_style_of_a_symbol_is_drawn_and_anywhere_else_it_is_not() -> None:
 def test_styles_of_symbols_say_nothing_that_a_person_does_not_see() -> None:
     refuse_unfit(replace(PINNED, description="⚠\ufe0f" * MAX_STYLED_SYMBOLS + "⚠"))
 
-    for text in ("⚠\ufe0f⚠\ufe0e", "⚠\ufe0f" * (MAX_STYLED_SYMBOLS + 1)):
-        with pytest.raises(NotPinnable, match=r"U\+FE0"):
+    for text in ("⚠\ufe0f⚠\ufe0e", "⚠\ufe0f⚠\u200d", "⚠\ufe0f" * (MAX_STYLED_SYMBOLS + 1)):
+        with pytest.raises(NotPinnable, match=r"U\+(FE0|200D)"):
             refuse_unfit(replace(PINNED, description=text))
 
 

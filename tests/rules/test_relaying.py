@@ -221,10 +221,21 @@ def test_a_stop_of_the_upstream_its_tenant_or_everything_halts_it() -> None:
         ("hidden\u200bwords", False),
         ("turned\u202earound", False),
         ("bell\x07", False),
+        ("Two lines\r\nas some write them", True),
+        ("over\rwritten", False),
+        ("\u26a0\ufe0f Really? \u26a0\ufe0f \u2139", True),
+        ("\u26a0\ufe0f" * 32, True),
+        ("\u26a0\ufe0f" * 33, False),
+        ("\u26a0\ufe0f \u26a0\ufe0e", False),
+        ("\u26a0\ufe0f a\ufe0f", False),
+        ("\u26a0\ufe0f\u200d", False),
         ("x" * 8_192, True),
         ("x" * 8_193, False),
     ],
-    ids=["lines", "zero-width", "bidirectional", "control", "long", "too-long"],
+    ids=[
+        *("lines", "zero-width", "bidirectional", "control", "other lines", "overwritten", "styled", "many styled"),
+        *("too many", "styled both ways", "a styled letter", "styled and hidden", "long", "too-long"),
+    ],
 )
 def test_a_description_that_hides_something_is_not_passed_on(text: str, is_fit: bool) -> None:
     assert relaying.is_presentable(text) is is_fit

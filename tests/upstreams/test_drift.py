@@ -121,6 +121,23 @@ async def test_what_is_described_otherwise_when_a_session_begins_is_never_called
     assert http_desk.lines("called") == [] and [each.tool for each in upstream.drifts] == ["note"]
 
 
+@pytest.mark.case("K04", "L01")
+async def test_what_changed_while_a_stream_was_broken_off_is_seen_when_there_is_one_again(server: Server) -> None:
+    """What it said of it meanwhile was said to nobody."""
+    with http_server(server, "handshake"):
+        upstream = Overheard(joined(over_http(server)))
+        async with gate_with(upstream) as gate:
+            await submit(gate, "desk.echo", call="c-0")
+            await until(lambda: bool(server.lines("listens")))
+            server.do("send", messages=[{"hang up": True}])
+            server.do("describe", tool="note", member="description", value="Writes it down, and sends it.")
+            await until(lambda: len(server.lines("listens")) == 2 and bool(upstream.drifts))
+
+            outcome = await submit(gate, "desk.note")
+
+    assert outcome.code == "quarantined" and server.lines("acted") == []
+
+
 @pytest.mark.case("L01")
 async def test_what_nobody_could_call_any_more_is_another_description_too(http_desk: Server) -> None:
     upstream = Overheard(joined(over_http(http_desk)))

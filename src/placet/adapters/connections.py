@@ -23,6 +23,8 @@ _MOST_UNREAD_BYTES: Final = 65_536
 """From so many on nothing more is taken from the other side; as much again as one look brings may be there by then."""
 _MOST_HEAD_BYTES: Final = 65_536
 """Of the beginning of an answer: its head, and all that comes before it to say that it takes longer."""
+_MOST_HEAD_LINES: Final = 512
+"""Of the same, before its last piece; each line costs as much as a long one."""
 _FEW_LINES: Final = 64
 _SLICE_BYTES: Final = 1_024
 """Of what has more lines than a few, each of which may be an event, no more than this is read in one turn."""
@@ -61,10 +63,17 @@ class Connection(httpcore.AsyncNetworkStream):
         self._wire = wire
         self._held = bytearray()
         self._head_bytes: int | None = 0
+        self._head_lines = 0
+        self._came_since = 0
 
     def has_begun(self) -> None:
         """The head of the answer was read; what comes now is its body, which somebody else counts."""
         self._head_bytes = None
+        self._came_since = 0
+
+    def came_since(self) -> int:
+        """How many bytes came since the head was read."""
+        return self._came_since
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """What came, at least one byte of it; nothing once the other side has ended. What was written leaves first.
@@ -79,7 +88,7 @@ class Connection(httpcore.AsyncNetworkStream):
         wire = self._wire
         if self._head_bytes is not None:
             max_bytes = min(max_bytes, _MOST_HEAD_BYTES - self._head_bytes)
-            if max_bytes <= 0:
+            if max_bytes <= 0 or self._head_lines > _MOST_HEAD_LINES:
                 raise httpcore.ReadError("the head of the answer is too large")
         if wire.has_news:
             await asyncio.sleep(0)  # noqa: TID251  # no time passes
@@ -91,8 +100,10 @@ class Connection(httpcore.AsyncNetworkStream):
                 raise httpcore.ReadTimeout(str(fault)) from fault
         if wire.unread_bytes:
             piece = wire.take(max_bytes)
+            self._came_since += len(piece)
             if self._head_bytes is not None:
                 self._head_bytes += len(piece)
+                self._head_lines += piece.count(b"\n")
             return piece
         if not wire.has_ended:
             raise httpcore.ReadError(str(wire.fault or "")) from wire.fault
@@ -102,7 +113,7 @@ class Connection(httpcore.AsyncNetworkStream):
         if self._wire.is_lost or self._transport.is_closing():
             raise httpcore.WriteError(str(self._wire.fault or "")) from self._wire.fault
         self._held += buffer
-        self._head_bytes = 0
+        self._head_bytes = self._head_lines = 0
         if len(self._held) < _MOST_HELD_BYTES:
             return
         self._send()

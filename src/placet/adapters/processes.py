@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
+from typing import Final
 
 from placet.model.identifiers import OwnerId
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+"""Of a process, as far as any system counts."""
 
 
 class LocalProcesses:
@@ -27,7 +32,7 @@ class LocalProcesses:
     def is_dead(self, owner: OwnerId) -> bool:
         host, _, rest = owner.rpartition(f"{self._here}/")
         parts = rest.split("/")
-        if host or len(parts) != 3 or not owner.startswith(self._here) or not parts[0].isdigit():
+        if host or len(parts) != 3 or not owner.startswith(self._here) or _NUMBER.fullmatch(parts[0]) is None:
             return False
         pid = int(parts[0])
         try:

@@ -34,6 +34,8 @@ _SCRAP_BYTES: Final = 256
 _MOST_SCRAPS: Final = 1_024
 """An answer in more pieces that are next to nothing is taken slowly: each costs as much as a whole one."""
 _SCRAPS_AT_ONCE: Final = 128
+_MOST_AROUND_BYTES: Final = 131_072
+"""The same of one of which so much more has come than it says: what stands around its pieces is read too."""
 _PAUSE_SECONDS: Final = 0.05
 _FOREIGN: Final = (
     httpcore.TimeoutException,
@@ -107,12 +109,15 @@ class ReachingTransport(httpx.AsyncBaseTransport):
         )
         with _ByUs():
             answer = await pool.handle_async_request(wanted)
-        if isinstance(connection := answer.extensions.get("network_stream"), Connection):
+        connection = answer.extensions.get("network_stream")
+        came: Callable[[], int] = _nothing
+        if isinstance(connection, Connection):
             connection.has_begun()
+            came = connection.came_since
         return httpx.Response(
             status_code=answer.status,
             headers=answer.headers,
-            stream=_Answer(answer),
+            stream=_Answer(answer, came),
             extensions=answer.extensions,
         )
 
@@ -218,7 +223,9 @@ def _trusted_by(ca_file: Path | None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=64)
 def _read(ca_file: str, _: int, __: int) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs as much as a request, and may be wanted without end
+    return context
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
@@ -265,17 +272,33 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         return [str(ipaddress.ip_address(address)) for address in addresses]
 
 
+def _nothing() -> int:
+    return 0
+
+
 class _Answer(httpx.AsyncByteStream):
-    def __init__(self, answer: httpcore.Response) -> None:
+    """
+    Args:
+        came: how many bytes of its body came over the connection, with all that stands around its pieces.
+    """
+
+    def __init__(self, answer: httpcore.Response, came: Callable[[], int] = _nothing) -> None:
         self._answer = answer
+        self._came = came
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces, scraps = self._answer.aiter_stream(), 0
+        pieces, scraps, said, paid = self._answer.aiter_stream(), 0, 0, 0
         while (piece := await self._next(pieces)) is not None:
+            said += len(piece)
+            around = self._came() - said
+            is_due = around > paid + _MOST_AROUND_BYTES
+            if is_due:
+                paid = around
             if len(piece) < _SCRAP_BYTES:
                 scraps += 1
-                if scraps > _MOST_SCRAPS and scraps % _SCRAPS_AT_ONCE == 0:
-                    await asyncio.sleep(_PAUSE_SECONDS)  # noqa: TID251  # real time: it is the loop that is spared
+                is_due = is_due or (scraps > _MOST_SCRAPS and scraps % _SCRAPS_AT_ONCE == 0)
+            if is_due:
+                await asyncio.sleep(_PAUSE_SECONDS)  # noqa: TID251  # real time: it is the loop that is spared
             yield piece
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:

@@ -134,7 +134,7 @@ class Calls:
         meta, principal, reopened = carried.meta | kept, carried.principal, None
         if not self._namer.knows(meta, principal=principal, tool=tool, arguments=arguments):
             reopened = await self._reopened.run_of(tool, arguments, principal=principal)
-        return self._namer.names_of(
+        names = self._namer.names_of(
             meta,
             principal=principal,
             session=carried.session,
@@ -142,6 +142,10 @@ class Calls:
             arguments=arguments,
             reopened=reopened,
         )
+        if reopened is not None:  # whatever becomes of this repeat: its client may give it up, and ask once more
+            self._namer.remember(names, principal=principal, tool=tool, arguments=arguments)
+            self._reopened.met(tool, arguments, principal=principal)
+        return names
 
     def _talking(self, ctx: Context, carried: Carried) -> AbstractContextManager[Talking | None]:
         return nullcontext() if self._relay is None else self._relay.calling_for(ctx, carried)

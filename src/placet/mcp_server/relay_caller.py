@@ -18,6 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from placet.mcp_server.relay_record import Record
+from placet.mcp_server.state import can_come_back
 from placet.model.json import JsonObject
 from placet.model.relaying import Ability, Needed, Refusal, Resumption
 from placet.ports.relay import RelayRefused
@@ -90,7 +91,7 @@ class ClientCaller:
         if self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return self._level
         wanted = (self._ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)
-        return wanted if isinstance(wanted, str) else None
+        return wanted if isinstance(wanted, str) and wanted in relaying.LOG_LEVELS else None
 
     def resumption(self) -> Resumption | None:
         return None if self._given is None else self._given.resumption
@@ -183,6 +184,8 @@ class ClientCaller:
             for question in self._needed.questions
         }
         fault = "The server behind this asks something that cannot be asked."
+        if not can_come_back(state):
+            raise MCPError(types.INTERNAL_ERROR, fault)
         try:
             result = types.InputRequiredResult.model_validate(
                 {"resultType": "input_required", "inputRequests": requests or None, "requestState": state}

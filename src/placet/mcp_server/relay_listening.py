@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -35,6 +35,9 @@ MAX_STREAMS_EACH: Final = 64
 MAX_URIS: Final = 64
 """Resources that one stream watches."""
 
+REST_SECONDS: Final = 1.0
+"""Between two times that one client is told something: before each it is looked at who listens, and a server below can
+say that it has changed a thousand times in a second."""
 SETTLE_SECONDS: Final = 5.0
 """How long a client waits until its upstreams can be heard; one that is slow is heard later, or not at all."""
 
@@ -233,10 +236,18 @@ class Listening:
                 return None
 
 
+async def _rest() -> None:
+    await asyncio.sleep(REST_SECONDS)  # noqa: TID251  # real time: it is the loop that is spared
+
+
 class _Waiting:
     """Notices that were not told yet, one of a kind: a flood of the same is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rest: Callable[[], Awaitable[None]] = _rest) -> None:
+        """Args:
+        rest: how long whoever was told something is told nothing more.
+        """
+        self._rest = rest
         self._notices: OrderedDict[tuple[str, str, str], Notice] = OrderedDict()
         self._has_some = asyncio.Event()
         self._has_ended = False
@@ -257,8 +268,9 @@ class _Waiting:
         while True:
             await self._has_some.wait()
             self._has_some.clear()
-            while self._notices:
-                (server, _, _), notice = self._notices.popitem(last=False)
+            told, self._notices = self._notices, OrderedDict()
+            for (server, _, _), notice in told.items():
                 yield server, notice
-            if self._has_ended:
+            if self._has_ended and not self._notices:
                 return
+            await self._rest()

@@ -268,7 +268,8 @@ async def _pages(
 ) -> list[Item]:
     """What one upstream lists, as far as it answers in time; one that does not is left out, and the others are not.
 
-    Of one that lists more than `MAX_ITEMS`, or says more about them than `MAX_LISTED_WORDS`, the beginning.
+    Of one that lists more than `MAX_ITEMS`, or says more about them than `MAX_LISTED_WORDS`, the beginning. What hides
+    something is left out.
     """
     found: list[Item] = []
     words = 0
@@ -280,13 +281,15 @@ async def _pages(
                 page = await side.request(principal, method, sent)
                 items, cursor = page.get(member), page.get("nextCursor")
                 for value in items[:MAX_ITEMS] if isinstance(items, list) else ():
-                    item = _item(item_type, value)
-                    if item is None:
+                    if (item := _item(item_type, value)) is None:
                         continue
-                    words += sum(map(len, _words_of(item)))
-                    if words > MAX_LISTED_WORDS:
+                    said = _words_of(item)
+                    own = sum(map(len, said))
+                    if words + own > MAX_LISTED_WORDS:
                         return found
-                    found.append(item)
+                    if all(map(relaying.is_presentable, said)):
+                        words += own
+                        found.append(item)
                 if not isinstance(cursor, str) or cursor in seen or len(found) >= MAX_ITEMS:
                     break
                 seen.add(cursor)
@@ -297,12 +300,10 @@ async def _pages(
 
 
 def _item(item_type: type[Item], value: object) -> Item | None:
-    """One entry of a list, if it is whole and hides nothing. Pictures are left out: whoever shows them fetches them."""
+    """One entry of a list, if it is whole. Pictures are left out: whoever shows them fetches them."""
     try:
         item = item_type.model_validate(value)
     except ValidationError:
-        return None
-    if not all(map(relaying.is_presentable, _words_of(item))):
         return None
     return item.model_copy(update={"icons": None, "meta": None})
 

@@ -40,12 +40,19 @@ class Reopened:
         self._looking = asyncio.Lock()
 
     async def run_of(self, tool: str, arguments: JsonObject, *, principal: Principal) -> str | None:
-        """The run in which exactly this was asked by this very principal, said once; None where nothing stands open."""
+        """The run in which exactly this was asked by this very principal; None where nothing stands open."""
         runs = await self._runs_of(principal)
         if not runs:
             return None
         digest = self._gate.argument_digest(tool, arguments)
-        return None if digest is None else runs.pop((tool, digest), None)
+        return None if digest is None else runs.get((tool, digest))
+
+    def met(self, tool: str, arguments: JsonObject, *, principal: Principal) -> None:
+        """Whoever asked it has met its question, and this process remembers that itself from now on."""
+        runs = self._of.get(owner_of(principal))
+        digest = self._gate.argument_digest(tool, arguments)
+        if runs and digest is not None:
+            runs.pop((tool, digest), None)
 
     async def _runs_of(self, principal: Principal) -> Runs:
         owner = owner_of(principal)

@@ -28,6 +28,8 @@ AUDIENCE: Final = "placet"
 _BOUND_TO: Final = b"placet mcp request state 1"
 _VERSION: Final = 1
 _LONGEST: Final = 65_536
+_MOST_CHARACTERS: Final = 40_000
+"""Of what is sealed, as it stands in JSON; with all that the seal puts around it, it can be brought back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,11 @@ def round_from(text: str) -> Round | None:
         return None
     names = Names(run=run, call_id=call_id, key=key, approval=approval, trace=trace[0] if trace else None)
     return Round(names=names, number=number)
+
+
+def can_come_back(state: str) -> bool:
+    """Whether the sealed text of a state is none that is too long to be taken back."""
+    return len(json.dumps(state)) <= _MOST_CHARACTERS
 
 
 def boundary(keys: Keys, *, state_seconds: float, audience: str) -> RequestStateBoundary:

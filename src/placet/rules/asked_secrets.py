@@ -45,13 +45,44 @@ _IN_PROSE: Final = re.compile(
     re.VERBOSE,
 )
 # fmt: on
+_OTHER_WORDS: Final = re.compile("secret[aá]i?r|tokeniz")
+"""Who writes, and who cuts up texts."""
 _MOST_PLACES: Final = 100
+_MOST_PARTS: Final = 256
+"""Places, with what is listed there, and what may be written there instead of each other."""
+_MOST_ALTERNATIVES: Final = 8
 _MOST_NAME_CHARACTERS: Final = 256
 _MOST_CHARACTERS: Final = 16_384
 """Of all that a form says that is looked at, names, titles and descriptions together."""
-_TWO_SCRIPTS: Final = re.compile("[a-z][\u0400-\u04ff]|[\u0400-\u04ff][a-z]")
-"""Latin and Cyrillic letters side by side in one word look like another word."""
+_ALIKE: Final = "\u0400-\u04ff\u0530-\u058f\u13a0-\u13ff\uab70-\uabbf\u03b9\u03ba\u03bf\u03c1"
+"""Letters of other scripts that are drawn as Latin ones: Cyrillic, Armenian, Cherokee, and those of Greek that stand in
+no sign of a unit."""
+_TWO_SCRIPTS: Final = re.compile(f"[a-z][{_ALIKE}]|[{_ALIKE}][a-z]")
+"""Side by side in one word they look like another word."""
 _SAID: Final = ("title", "description")
+_SEVERAL: Final = ("anyOf", "oneOf")
+_BESIDE: Final = (
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "dependentSchemas",
+    "dependencies",
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "prefixItems",
+    "contains",
+    "unevaluatedItems",
+    "additionalItems",
+    "contentSchema",
+)
+"""Members that put further places, or their words, where no form of the protocol has any."""
 
 
 def asks_for_secret(params: JsonObject) -> bool:
@@ -60,7 +91,11 @@ def asks_for_secret(params: JsonObject) -> bool:
     Also where it is none that could be judged: one that nests, or of too many places or words.
     """
     schema = params.get("requestedSchema")
-    places = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict):
+        return False
+    if any(isinstance(said := schema.get(name), dict | list | str) and said for name in (*_BESIDE, *_SEVERAL)):
+        return True
+    places = schema.get("properties")
     if not isinstance(places, dict) or not places:
         return False
     if not _can_be_judged(params.get("message"), schema, places):
@@ -73,36 +108,64 @@ def asks_for_secret(params: JsonObject) -> bool:
     return any(_is_asking(name, said) for name, said in free)
 
 
-def _can_be_judged(message: JsonValue, schema: JsonValue, places: JsonObject) -> bool:
+def _can_be_judged(message: JsonValue, schema: JsonObject, places: JsonObject) -> bool:
     if len(places) > _MOST_PLACES or any(len(name) > _MOST_NAME_CHARACTERS for name in places):
         return False
-    if any(not isinstance(said, dict) or not _is_flat(said) for said in places.values()):
-        return False
-    words = [message if isinstance(message, str) else "", *places]
-    for said in (schema, *places.values(), *(_items(said) for said in places.values())):
-        words.extend(_word(said, name) for name in _SAID)
+    parts = [schema]
+    for said in places.values():
+        if not isinstance(said, dict) or not _is_flat(said):
+            return False
+        parts += _parts(said)
+        if len(parts) > _MOST_PARTS:
+            return False
+    words = [message if isinstance(message, str) else "", *places, *(word for part in parts for word in _words(part))]
     return sum(map(len, words)) <= _MOST_CHARACTERS
 
 
-def _is_flat(said: JsonObject) -> bool:
-    """Whether it is one place, and no form within the form. What is listed is one, too."""
-    nests = ("properties", "patternProperties", "additionalProperties")
-    if said.get("type") == "object" or any(each in said for each in nests):
+def _is_flat(said: JsonObject, *, above: tuple[str, ...] = ()) -> bool:
+    """Whether it is one place, and no form within the form. What is listed is one, too, and so is one of several.
+
+    Args:
+        above: what it may not have, since it is within one.
+    """
+    kind = said.get("type")
+    if "object" in (kind if isinstance(kind, list) else (kind,)):
+        return False
+    if any(name in said for name in ("properties", *_BESIDE, *above)):
         return False
     items = said.get("items")
-    if items is None:
-        return True
-    return isinstance(items, dict) and "items" not in items and _is_flat(items)
+    if items is not None and not (isinstance(items, dict) and _is_flat(items, above=(*above, "items"))):
+        return False
+    alternatives = _alternatives(said)
+    if len(alternatives) > _MOST_ALTERNATIVES:
+        return False
+    return all(isinstance(each, dict) and _is_flat(each, above=(*above, *_SEVERAL)) for each in alternatives)
 
 
-def _items(said: JsonValue) -> JsonObject:
-    items = said.get("items") if isinstance(said, dict) and said.get("type") == "array" else None
+def _alternatives(said: JsonObject) -> list[JsonValue]:
+    """What may be written there instead of each other, but for what is only chosen."""
+    several = (said.get(kind) for kind in _SEVERAL)
+    return [each for some in several if isinstance(some, list) for each in some if not _is_choice(each)]
+
+
+def _is_choice(said: JsonValue) -> bool:
+    return isinstance(said, dict) and isinstance(said.get("const"), str)
+
+
+def _parts(said: JsonObject) -> list[JsonObject]:
+    """A flat place, and all that stands in it: what is listed, and what it may be one of."""
+    within = [each for each in (said.get("items"), *_alternatives(said)) if isinstance(each, dict)]
+    return [said, *(part for each in within for part in _parts(each))]
+
+
+def _items(said: JsonObject) -> JsonObject:
+    items = said.get("items") if said.get("type") == "array" else None
     return items if isinstance(items, dict) else {}
 
 
 def _is_closed(said: JsonValue) -> bool:
     """Whether whoever fills it in chooses from what the server offers, and so tells it no secret."""
-    if not isinstance(said, dict) or _is_hidden(said):
+    if not isinstance(said, dict) or _is_hidden(said) or _alternatives(said):
         return False
     match said.get("type"):
         case "boolean":
@@ -118,9 +181,9 @@ def _offers(said: JsonObject) -> bool:
         return False
     if isinstance(offered := said.get("enum"), list) and offered:
         return all(isinstance(each, str) for each in offered)
-    for kind in ("oneOf", "anyOf"):
+    for kind in _SEVERAL:
         if isinstance(offered := said.get(kind), list) and offered:
-            return all(isinstance(each, dict) and isinstance(each.get("const"), str) for each in offered)
+            return all(map(_is_choice, offered))
     return False
 
 
@@ -132,32 +195,46 @@ def _is_hidden(said: JsonObject) -> bool:
 def _is_asking(name: str, said: JsonValue) -> bool:
     if not isinstance(said, dict):
         return True
-    items = _items(said)
-    if _is_hidden(said) or _is_hidden(items):
+    parts = _parts(said)
+    if any(map(_is_hidden, parts)):
         return True
-    words = _IN_NAMES if said.get("type") in ("integer", "number") else _IN_NAMES + _IN_NAMES_OF_TEXT
-    titles = (name, _word(said, "title"), _word(items, "title"))
+    kinds = {part["type"] for part in parts if isinstance(part.get("type"), str)} - {"null"}
+    words = _IN_NAMES if kinds and kinds <= {"integer", "number"} else _IN_NAMES + _IN_NAMES_OF_TEXT
+    titles = (name, *(_word(part, "title") for part in parts))
     return any(_is_secret_name(each, words) for each in titles) or any(
-        _is_secret_prose(_word(each, kind)) for each in (said, items) for kind in _SAID
+        _is_secret_prose(word) for part in parts for word in _words(part)
     )
 
 
-def _word(said: JsonValue, name: str) -> str:
-    value = said.get(name) if isinstance(said, dict) else None
+def _words(said: JsonObject) -> list[str]:
+    return [_word(said, name) for name in _SAID]
+
+
+def _word(said: JsonObject, name: str) -> str:
+    value = said.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _is_many(spelled: str, text: str) -> bool:
-    """Whether letters that stand for many make it so long that nobody writes so."""
-    return len(spelled) > 2 * len(text) + 64
+def _spelled(text: str) -> tuple[str, ...]:
+    """A text as it is read, and again without the marks on its letters; nothing, where letters that stand for many make
+    it so long that nobody writes so."""
+    whole = unicodedata.normalize("NFKC", text)
+    if len(whole) > 2 * len(text) + 64:
+        return ()
+    if whole.isascii():
+        return (whole,)
+    letters = "".join(each for each in unicodedata.normalize("NFKD", whole) if not unicodedata.combining(each))
+    return whole, unicodedata.normalize("NFKC", letters)
 
 
 def _is_secret_name(name: str, words: tuple[str, ...]) -> bool:
-    plain = unicodedata.normalize("NFKC", name)
-    if _is_many(plain, name):
-        return True
+    spelled = _spelled(name)
+    return not spelled or any(_is_secret_word(each, words) for each in spelled)
+
+
+def _is_secret_word(plain: str, words: tuple[str, ...]) -> bool:
     parts = re.sub(r"[\W_]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", plain)).casefold().split()
-    squeezed = "".join(parts).replace("secretar", "").replace("tokeniz", "")  # who writes, and who cuts up texts
+    squeezed = _OTHER_WORDS.sub("", "".join(parts))
     if any(word in squeezed for word in words) or any(_TWO_SCRIPTS.search(part) for part in parts):
         return True
     return not _PARTS_OF_NAMES.isdisjoint((*parts, *(part.rstrip("0123456789") for part in parts)))
@@ -166,8 +243,9 @@ def _is_secret_name(name: str, words: tuple[str, ...]) -> bool:
 def _is_secret_prose(text: JsonValue) -> bool:
     if not isinstance(text, str):
         return False
-    spelled = unicodedata.normalize("NFKC", text)
-    if _is_many(spelled, text):
-        return True
-    plain = re.sub(r"[\s_]+", " ", spelled).casefold()
+    spelled = _spelled(text)
+    return not spelled or any(_is_secret_text(re.sub(r"[\s_]+", " ", each).casefold()) for each in spelled)
+
+
+def _is_secret_text(plain: str) -> bool:
     return _IN_PROSE.search(plain) is not None or _TWO_SCRIPTS.search(plain) is not None

@@ -26,6 +26,7 @@ from placet.rules.approvals import instant_text
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.decoding import DecodingLimits, decode_object
 from placet.rules.showing import escape_for_people, has_invisible
+from placet.rules.styled_symbols import unstyled
 from placet.rules.upstream_names import contract_name, require_upstream_name
 
 MAX_TITLE_CHARACTERS: Final = 256
@@ -46,9 +47,6 @@ _ANYWHERE: Final = frozenset(("*",) * depth for depth in range(1, MAX_DEFINITION
 _UNDESCRIBABLE: Final = Digest(sha256_hex("placet/undescribable/1"))
 """Stands for whatever has no digest of its own; no pin has it."""
 _LINE_BREAKS: Final = re.compile(r"[\n\r\t]")
-_EMOJI_STYLE: Final = re.compile("[\ufe0e\ufe0f]")
-MAX_STYLED_SYMBOLS: Final = 32
-"""Of one text. That a symbol is styled is hardly seen, so it can say something that nobody reads."""
 _ORDINARY_SPACES: Final = frozenset(" \u00a0\u3000")
 """What people write between words; all but the first are shown as escapes to whoever accepts."""
 _EFFECTS: Final = tuple(EffectClass)
@@ -237,15 +235,7 @@ def _undrawn(text: str) -> str | None:
     """The first character that is not drawn, as an escape. Line breaks, tabs and styles of a few symbols are drawn."""
     if text.isascii() and text.isprintable():
         return None
-    styles: dict[str, str] = {}
-    count = 0
-    for position, character in enumerate(text):
-        before = text[position - 1 : position]
-        if _EMOJI_STYLE.match(character) and before and unicodedata.category(before) == "So":
-            count += 1
-            if count <= MAX_STYLED_SYMBOLS and styles.setdefault(before, character) == character:
-                continue
-            return f"U+{ord(character):04X}"
+    for character in unstyled(text):
         if not _LINE_BREAKS.match(character) and (has_invisible(character) or _is_odd(character)):
             return f"U+{ord(character):04X}"
     return None

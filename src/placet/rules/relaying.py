@@ -16,6 +16,7 @@ from placet.model.relaying import Ability, Needed, Question, Refusal
 from placet.model.upstreams import Relayed
 from placet.rules.asked_secrets import asks_for_secret
 from placet.rules.showing import has_invisible
+from placet.rules.styled_symbols import unstyled
 
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
@@ -203,7 +204,9 @@ def halting_scopes(tenant: str, server: str) -> frozenset[str]:
 
 def is_presentable(text: str) -> bool:
     """Whether what an upstream says about itself hides nothing from whoever reads it, and is not endless."""
-    return len(text) <= MAX_WORDS and not has_invisible(text.replace("\n", " ").replace("\t", " "))
+    if len(text) > MAX_WORDS:
+        return False
+    return not has_invisible(unstyled(text).replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
 
 
 def _is_short(params: JsonObject) -> bool:

@@ -45,9 +45,9 @@ class Front(BaseHTTPRequestHandler):
             self._plain(405, b"")
             return
         outgoing: queue.Queue[dict[str, Any]] = queue.Queue()
-        BRAIN.wrote("listens")
         BRAIN.to_all = outgoing.put
-        self._events({"id": None}, outgoing.get(), outgoing)
+        BRAIN.wrote("listens")
+        self._events({"id": None}, {"raw": ""}, outgoing)
 
     def do_DELETE(self) -> None:
         BRAIN.wrote("deleted")
@@ -105,15 +105,10 @@ class Front(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _events(self, message: dict[str, Any], first: dict[str, Any], outgoing: queue.Queue[dict[str, Any]]) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        if BRAIN.era == "handshake" or BRAIN.manner == "forgets each call":
-            self.send_header("mcp-session-id", f"session-{BRAIN.session}")
-        self.end_headers()
-        self.close_connection = True
+        self._begin_events()
         said = first
         try:
-            while True:
+            while "hang up" not in said:
                 data = said["raw"] if "raw" in said else json.dumps(said)
                 self.wfile.write(f"event: message\ndata: {data}\n\n".encode())
                 self.wfile.flush()
@@ -122,6 +117,14 @@ class Front(BaseHTTPRequestHandler):
                 said = outgoing.get()
         except OSError:
             BRAIN.wrote("stream closed", id=message["id"])
+
+    def _begin_events(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        if BRAIN.era == "handshake" or BRAIN.manner == "forgets each call":
+            self.send_header("mcp-session-id", f"session-{BRAIN.session}")
+        self.end_headers()
+        self.close_connection = True
 
 
 def main() -> None:

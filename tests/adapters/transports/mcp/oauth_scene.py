@@ -30,6 +30,7 @@ class Scene:
         granted: what each request for a token asked with.
         seen: the tokens that requests to the server itself showed, in order.
         issuer_said: what comes back as `iss`; None: the true one.
+        refreshes: what a refresh token is answered with in place of a token; None: a token.
     """
 
     url: str = ""
@@ -38,6 +39,7 @@ class Scene:
     seen: list[str] = field(default_factory=list)
     challenges: dict[str, str] = field(default_factory=dict)
     issuer_said: str | None = None
+    refreshes: int | None = None
 
     @property
     def server(self) -> str:
@@ -79,6 +81,8 @@ class Scene:
             digest = hashlib.sha256(asked["code_verifier"].encode()).digest()
             if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != self.challenges.get(asked["code"]):
                 return JSONResponse({"error": "invalid_grant"}, status_code=400)
+        elif self.refreshes is not None:
+            return JSONResponse({"error": "invalid_grant"}, status_code=self.refreshes)
         token = f"token-{len(self.granted)}"
         self.good.add(token)
         given = {"access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": f"again-{token}"}

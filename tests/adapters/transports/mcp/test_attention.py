@@ -201,6 +201,14 @@ def test_pieces_of_next_to_nothing_cost_their_server_and_large_ones_do_not() -> 
     assert not small.is_flooding
 
 
+def test_a_stream_that_nobody_asked_for_is_its_to_pay_though_it_says_nothing() -> None:
+    share = Share(Attention(Time()))
+    for _ in range(16_777_216 // 65_536):
+        share.came(b":" * 65_536, is_asked_for=False)
+
+    assert share.pause_seconds() > 0.0 and not share.is_flooding
+
+
 def test_what_a_server_makes_us_send_is_its_to_pay() -> None:
     share = Share(Attention(Time()))
 
@@ -208,6 +216,16 @@ def test_what_a_server_makes_us_send_is_its_to_pay() -> None:
         share.made_us_send()
 
     assert share.pause_seconds() > 0.0
+
+
+def test_what_goes_on_to_a_client_costs_its_server_more_and_is_no_flood() -> None:
+    heard, told = Share(Attention(Time())), Share(Attention(Time()))
+    for _ in range(1_000):
+        heard.unasked(weight(LINE))
+        told.unasked(weight(LINE))
+        told.passed_on()
+
+    assert heard.pause_seconds() == 0.0 < told.pause_seconds() and not told.is_flooding
 
 
 def test_a_large_message_that_lies_about_whose_it_is_costs_its_server_the_more() -> None:
@@ -288,6 +306,17 @@ async def test_of_a_flood_no_more_is_read_than_there_is_room_for(tmp_path: Path)
     await flood.close()
 
 
+async def test_a_line_in_pieces_of_next_to_nothing_has_to_wait(tmp_path: Path) -> None:
+    program = "import os, sys, time\nfor _ in range(1000): os.write(1, b'x'); time.sleep(0.005)\nsys.stdin.read()"
+    flood = Flood(program, tmp_path, Time())
+    flood.share.unasked(BURST_WEIGHT - 5_000)
+    async with asyncio.timeout(SECONDS):
+        while flood.share.pause_seconds() == 0.0:
+            await asyncio.sleep(0.001)
+    assert not flood.is_lost.is_set()
+    await flood.close()
+
+
 # ---------------------------------------------------------------- a service that floods
 
 
@@ -309,12 +338,15 @@ class Ending(httpx.AsyncBaseTransport):
 
     def __init__(self, *streams: bytes) -> None:
         self.streams = list(streams)
+        self.statuses: list[int] = []
         self.told = 0
         self.answers: list[Stream] = []
         self.at_once = self.most_at_once = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
+            if self.statuses:
+                return httpx.Response(self.statuses.pop(0))
             if not self.streams:
                 return httpx.Response(405)
             stream = Stream(self.streams.pop(0))
@@ -347,7 +379,7 @@ def over(service: httpx.AsyncBaseTransport, clock: SystemClock, share: Share) ->
     return StreamableChannel(
         "http://127.0.0.1:1/mcp", service, shown=lambda: ({}, {}), connect_seconds=SECONDS, most_bytes=4_194_304,
         clock=clock, share=share, awaits=somebody, heard=lambda *_: None, failed=lambda *_: None,
-        flooded=lambda: None, retired=lambda: None,
+        flooded=lambda: None, retired=lambda: None, missed=lambda: None,
     )  # fmt: skip
 
 
@@ -364,6 +396,21 @@ async def test_a_stream_that_brings_nothing_is_opened_less_and_less_whatever_its
 
     waited = [each for each in clock.waited if each]
     assert waited[:9] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0, 2.5]
+
+
+async def test_a_stream_that_is_not_to_be_had_now_is_asked_for_again_and_each_but_the_first_is_told_of() -> None:
+    clock, service = Pauses(), Ending(*[b"retry: 0\n\n"] * 3)
+    service.statuses = [503, 429]
+    channel, missed = over(service, clock, Share(Attention(Time()))), []
+    channel._missed_by = lambda: missed.append(len(service.streams))
+    channel.listen()
+    async with asyncio.timeout(SECONDS):
+        while service.streams:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await channel.close()
+
+    assert missed == [2, 1, 0] and [each for each in clock.waited if each][:4] == [1.0, 2.0, 4.0, 8.0]
 
 
 class Crumbs(httpx.AsyncBaseTransport):
@@ -447,7 +494,7 @@ async def test_others_have_their_turn_between_a_few_events_of_a_stream() -> None
     channel = StreamableChannel(
         "http://127.0.0.1:1/mcp", Service(), shown=lambda: ({}, {}), connect_seconds=SECONDS, most_bytes=4_194_304,
         clock=SystemClock(), share=Share(Attention(Time())), awaits=somebody, heard=hear_it,
-        failed=lambda *_: answered.set(), flooded=answered.set, retired=answered.set,
+        failed=lambda *_: answered.set(), flooded=answered.set, retired=answered.set, missed=lambda: None,
     )  # fmt: skip
     tick()
     await channel.ask(1, b"{}", headers={}, before=lambda: None)

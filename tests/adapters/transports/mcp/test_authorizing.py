@@ -15,7 +15,7 @@ import pytest
 
 from placet.adapters.reaching import ReachingTransport
 from placet.adapters.transports.mcp.authorizing import Authorized
-from placet.adapters.transports.mcp.faults import NotAccepted
+from placet.adapters.transports.mcp.faults import NotAccepted, TurnedAway
 from placet.adapters.transports.mcp.token_file import TokenFile
 from placet.bootstrap.upstream_sign_in import KnownAs, oauth_credential, sign_in_at
 from placet.errors import ConfigurationError, UpstreamUnreachable
@@ -87,6 +87,23 @@ async def test_a_token_that_is_not_good_any_more_is_replaced_by_the_refresh_toke
     assert at.granted[1]["grant_type"] == "refresh_token"
     assert at.granted[1]["refresh_token"] == "again-token-1"
     assert facts(path)["tokens"]["access_token"] == "token-2"
+
+
+@pytest.mark.parametrize("status", [400, 503, None], ids=["refused", "not now", "away"])
+async def test_where_no_other_token_is_to_be_had_nothing_is_sent_again(tmp_path: Path, status: int | None) -> None:
+    """That the one of before was not let in is known, whatever becomes of the refresh."""
+    async with scene() as at:
+        path = await signed_in(at, tmp_path)
+        if status is None:
+            kept = facts(path)
+            kept["server"]["token_endpoint"] = "http://127.0.0.1:1/token"
+            path.write_text(json.dumps(kept))
+        at.refreshes = status
+        at.good.clear()
+        at.seen.clear()
+        with pytest.raises(TurnedAway) as turned:
+            await sent(at, tmp_path)
+    assert at.seen == ["token-1"] and turned.value.sends == 1
 
 
 async def test_sessions_that_lose_their_token_at_once_spend_the_refresh_token_once(tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ from placet.adapters.telemetry.upstream_metrics import QuietUpstreamMeter
 from placet.adapters.transports.mcp.calling import Carrier
 from placet.adapters.transports.mcp.channels import Channel, Era
 from placet.adapters.transports.mcp.conversing import talk
-from placet.adapters.transports.mcp.faults import NotAccepted
+from placet.adapters.transports.mcp.faults import NotAccepted, StatusAnswered
 from placet.adapters.transports.mcp.links import MakeChannel, Terms, opened
 from placet.adapters.transports.mcp.messages import Answer, Noticed, RequestId, read_message
 from placet.adapters.transports.mcp.pool import Holder, Pool
 from placet.adapters.transports.mcp.relaying import McpSide
 from placet.adapters.transports.mcp.session import Session
 from placet.adapters.transports.reports import TooLate
-from placet.errors import NotSent
+from placet.errors import NotSent, UpstreamFailed
 from placet.model.context import CallContext
 from placet.model.contract import EffectClass
 from placet.model.identifiers import CallId, OperationKey, RunId
@@ -104,6 +104,8 @@ class Line:
 
     def reply(self, message: bytes) -> None: ...
 
+    def passed_on(self) -> None: ...
+
     def speaks(self, version: str | None) -> None: ...
 
     def listens(self, era: Era) -> None: ...
@@ -111,8 +113,31 @@ class Line:
     async def close(self) -> None: ...
 
 
+class Door(Line):
+    """Lets nobody in and says each time that it has changed, so that a fresh token is never shown: it may act all the
+    same."""
+
+    async def ask(
+        self, request_id: RequestId, message: bytes, *, headers: Mapping[str, str], before: Callable[[], None]
+    ) -> None:
+        asked: Any = read_message(message)
+        if asked.method != "tools/call":
+            await super().ask(request_id, message, headers=headers, before=before)
+            return
+        before()
+        self.called += 1
+        asyncio.get_running_loop().call_soon(self._turn_away, request_id, before)
+
+    def _turn_away(self, request_id: RequestId, before: Callable[[], None]) -> None:
+        self._session.heard(Noticed(method="notifications/tools/list_changed", params={}), None)
+        try:
+            before()
+        except NotAccepted as fault:
+            self._session.failed(request_id, fault)
+
+
 class Desk:
-    def __init__(self, *, becomes: str) -> None:
+    def __init__(self, *, becomes: str, kind: type[Line] = Line) -> None:
         self.lines: list[Line] = []
         self.drifts: list[Drift] = []
         self.alarms: list[str] = []
@@ -123,7 +148,7 @@ class Desk:
 
         def way(_: str | None) -> MakeChannel:
             def make(session: Session) -> Channel:
-                self.lines.append(Line(session, becomes=becomes))
+                self.lines.append(kind(session, becomes=becomes))
                 return self.lines[-1]
 
             return make
@@ -169,6 +194,19 @@ async def test_what_has_not_changed_after_all_is_sent_once() -> None:
     assert await desk.note() == {"content": []}
     assert [(each.listed, each.called) for each in desk.lines] == [(2, 1)]
     assert desk.drifts == []
+
+
+async def test_what_had_left_and_was_not_let_in_is_no_news_of_a_change() -> None:
+    desk = Desk(becomes="Notes.", kind=Door)
+    try:
+        with pytest.raises(NotSent):
+            await desk.ask()
+        with pytest.raises(UpstreamFailed):
+            await desk.ask()
+    finally:
+        await desk.pool.close()
+
+    assert [each.called for each in desk.lines] == [2]
 
 
 async def test_a_look_that_fails_as_nobody_thought_of_is_a_list_that_is_not_believed(
@@ -262,6 +300,59 @@ async def test_whoever_says_all_the_time_that_it_has_changed_is_looked_at_in_mea
         await link.close()
 
     assert clock.slept == slept and lines[0].listed == 11
+
+
+class Busy(Line):
+    """Says how it will tell of changes, and for a while that it cannot do so now; or that it never does."""
+
+    def __init__(self, session: Session, statuses: list[int]) -> None:
+        super().__init__(session, becomes="Notes.")
+        self._statuses = statuses
+        self.listened = 0
+
+    async def ask(
+        self, request_id: RequestId, message: bytes, *, headers: Mapping[str, str], before: Callable[[], None]
+    ) -> None:
+        asked: Any = read_message(message)
+        match asked.method:
+            case "server/discover":
+                before()
+                able = {"tools": {"listChanged": True}}
+                self._answer(request_id, {"supportedVersions": ["2026-07-28"], "capabilities": able})
+            case "subscriptions/listen":
+                self.listened += 1
+                before()
+                if self._statuses:
+                    self._session.failed(request_id, StatusAnswered(self._statuses.pop(0), None))
+            case _:
+                await super().ask(request_id, message, headers=headers, before=before)
+
+
+@pytest.mark.case("K04")
+@pytest.mark.parametrize(
+    ("statuses", "listened"),
+    [([503, 429, 502], 4), ([405], 1), ([503, 404], 2)],
+    ids=["not now", "never", "not at all"],
+)
+async def test_who_cannot_be_heard_now_is_asked_again_to_tell_of_changes(statuses: list[int], listened: int) -> None:
+    lines: list[Busy] = []
+    terms = Terms(
+        server="desk", pins={"note": PIN}, bounds=UpstreamBounds(), relayed=frozenset(), clock=Paced(),
+        drifted=lambda _: None, unbelievable=lambda _: None,
+    )  # fmt: skip
+
+    def make(session: Session) -> Channel:
+        lines.append(Busy(session, statuses))
+        return lines[0]
+
+    link = await opened(terms, make, talk=talk(frozenset()), ended=lambda _: None, discard=lambda _: None)
+    try:
+        for _ in range(100):
+            await asyncio.sleep(0)
+    finally:
+        await link.close()
+
+    assert lines[0].listened == listened and not statuses
 
 
 class Standing(SystemClock):

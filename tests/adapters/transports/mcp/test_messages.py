@@ -72,6 +72,20 @@ def test_what_is_not_sound_is_no_answer(text: str, read: object) -> None:
     assert read_message(text) == read
 
 
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"a":', "}"), ('[1,{"b":1,"a":', "}]")])
+@pytest.mark.parametrize("levels", [78, 80, 900, 5_000])
+def test_what_has_more_levels_than_are_heard_is_none_whatever_they_are(opens: str, closes: str, levels: int) -> None:
+    times = levels // len(closes)
+    text = f'{{"jsonrpc":"2.0","id":1,"result":{{"a":{opens * times}1{closes * times}}}}}'
+    assert is_too_deep(text) is (levels > 78)
+    assert isinstance(read_message(text), Noise if levels > 78 else Answer)
+
+
+def test_one_level_more_is_too_many() -> None:
+    text = '{"jsonrpc":"2.0","id":1,"result":{"a":' + "[" * 79 + "]" * 79 + "}}"
+    assert is_too_deep(text) and read_message(text) == Noise()
+
+
 def test_levels_are_counted_outside_of_texts_however_a_text_ends() -> None:
     deepest = '{"jsonrpc":"2.0","id":1,"result":{"a":' + "[" * 78 + '"' + '[{\\"' * 100 + '"' + "]" * 78 + "}}"
     assert isinstance(read_message(deepest), Answer)

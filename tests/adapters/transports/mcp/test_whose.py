@@ -28,6 +28,7 @@ class Line:
     def __init__(self) -> None:
         self.said: list[Any] = []
         self.forgotten: list[RequestId] = []
+        self.went_on = 0
 
     async def ask(
         self, request_id: RequestId, message: bytes, *, headers: Mapping[str, str], before: Callable[[], None]
@@ -45,6 +46,9 @@ class Line:
 
     def reply(self, message: bytes) -> None:
         self.add(message)
+
+    def passed_on(self) -> None:
+        self.went_on += 1
 
     def speaks(self, version: str | None) -> None: ...
 
@@ -93,6 +97,14 @@ async def test_the_only_call_under_way_is_asked_and_told() -> None:
     await scene.hear()
 
     assert scene.first.heard == ["elicitation/create", "notifications/message"]
+    assert scene.line.went_on == 1
+
+
+async def test_what_goes_on_to_nobody_costs_its_server_nothing_more() -> None:
+    scene = Scene()
+    await scene.hear()
+
+    assert scene.line.went_on == 0
 
 
 async def test_a_question_that_is_too_large_is_refused() -> None:

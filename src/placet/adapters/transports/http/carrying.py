@@ -12,8 +12,8 @@ from placet.errors import RemoteStatus
 from placet.model.attempt import BrokenResult
 from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
 from placet.model.identifiers import OperationKey
-from placet.model.json import JsonObject, JsonValue
-from placet.model.openapi import HttpRequest, Operation
+from placet.model.json import JsonObject
+from placet.model.openapi import HttpAnswer, HttpRequest, Operation
 from placet.model.upstreams import ProbeTerms, ToolTerms
 from placet.rules.contracts.limits import LIMITS, result_limits
 from placet.rules.decoding import DecodingLimits
@@ -50,7 +50,8 @@ class Carried:
         async def carry(arguments: dict[str, Any], context: CallContext) -> object:
             header = key_header_of(self.operation, self.terms)
             request = self._request(arguments, None if header is None else (header, context.operation_key))
-            return await self._sent(request, context.tenant, context.guard, context.remaining_seconds())
+            answer = await self._sent(request, context.tenant, context.guard, context.remaining_seconds())
+            return result_of(self.operation, answer, refusals=self.terms.refusals, limits=self._limits())
 
         return carry
 
@@ -65,7 +66,8 @@ class Carried:
             try:
                 request = other._request(asked, None)
                 async with asyncio.timeout(PROBE_SECONDS):
-                    answer = await other._sent(request, effect.tenant, _nothing, PROBE_SECONDS)
+                    came = await other._sent(request, effect.tenant, _nothing, PROBE_SECONDS)
+                answer = result_of(other.operation, came, refusals=frozenset(), limits=other._limits())
             except TimeoutError:
                 return CannotTell()
             except RemoteStatus as status:
@@ -83,10 +85,8 @@ class Carried:
             self.operation, arguments, base_path=self.service.base_path, key=key, headers=dict(self.headers)
         )
 
-    async def _sent(
-        self, request: HttpRequest, tenant: str, guard: Callable[[], None], seconds: float
-    ) -> JsonValue | BrokenResult:
-        answer = await self.service.send(
+    async def _sent(self, request: HttpRequest, tenant: str, guard: Callable[[], None], seconds: float) -> HttpAnswer:
+        return await self.service.send(
             request,
             tenant=tenant,
             guard=guard,
@@ -94,7 +94,6 @@ class Carried:
             reads_body=lambda status: declared_body(self.operation, status),
             max_bytes=self.terms.max_result_bytes * _MOST_SPACED,
         )
-        return result_of(self.operation, answer, refusals=self.terms.refusals, limits=self._limits())
 
     def _limits(self) -> DecodingLimits:
         depth = LIMITS.max_depth if self.terms.max_depth is None else self.terms.max_depth

@@ -28,9 +28,13 @@ _PER_MESSAGE: Final = 256
 _PER_PIECE: Final = 256
 _PER_REQUEST: Final = 16_384
 """What it costs to send a request of our own because the server wants it: a connection, and its TLS, may be new."""
+_PER_PASSED_ON: Final = 2_048
+"""What it costs to tell a client what came."""
 _PER_MARK: Final = 16
 _ASKED_FOR: Final = 64
 """An answer that somebody waits for counts as so much less: how many there are is up to those who ask."""
+_SKIPPED: Final = 8
+"""The same of a stream that nobody asked for and that says nothing."""
 _SHORTEST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 
@@ -87,14 +91,19 @@ class Share:
         """So many bytes, and ends of lines, were looked at and not read."""
         self._spend(size / _ASKED_FOR + lines * _PER_MARK)
 
-    def came(self, piece: bytes) -> None:
-        """A piece of an answer came; next to nothing costs as much as a large one."""
+    def came(self, piece: bytes, *, is_asked_for: bool = True) -> None:
+        """A piece came, of an answer or of what nobody asked for; next to nothing costs as much as a large one."""
         lines = piece.count(b"\n") + piece.count(b"\r")
-        self._spend(_PER_PIECE + len(piece) / _ASKED_FOR + lines * _PER_MARK)
+        size = len(piece) / (_ASKED_FOR if is_asked_for else _SKIPPED)
+        self._spend(_PER_PIECE + size + lines * _PER_MARK)
 
     def made_us_send(self) -> None:
         """A request of ours goes out because the server asked something, or ended what we listened to."""
         self.unasked(_PER_REQUEST)
+
+    def passed_on(self) -> None:
+        """What came goes on to a client."""
+        self._spend(_PER_PASSED_ON)
 
     @property
     def is_flooding(self) -> bool:

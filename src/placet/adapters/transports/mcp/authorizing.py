@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,22 +79,33 @@ class Authorized(httpx.AsyncBaseTransport):
             TurnedAway: we are not let in. Nothing was taken up.
             httpx.HTTPError, OSError: what lets us in could not be had in time; nothing was sent. Or the request's own.
         """
-        context = self._provider.context
-        refused: str | None = None
-        for _ in range(2):
-            await self._fresh(refused)
-            shown = self._shown()
+        await self._fresh(None)
+        shown, sends = self._shown(), 1
+        try:
+            return await _let_in(self._provider, self._inner, request)
+        except _NotSignedIn as answered:
+            missing = answered.missing
+        if missing is None and await self._has_another(shown):
+            sends = 2
             try:
                 return await _let_in(self._provider, self._inner, request)
             except _NotSignedIn as answered:
-                if answered.missing is not None:
-                    async with self._tokens.turn():
-                        self._tokens.note_missing(answered.missing)
-                    break
-            if not context.can_refresh_token():
-                break
-            refused = shown
-        raise TurnedAway("not_let_in", sends=1 if refused is None else 2)
+                missing = answered.missing
+        if missing is not None:
+            with suppress(OSError):  # what could not be noted is missing the next time too
+                async with self._tokens.turn():
+                    self._tokens.note_missing(missing)
+        raise TurnedAway("not_let_in", sends=sends)
+
+    async def _has_another(self, refused: str | None) -> bool:
+        """Whether there is, or can be had, a token besides this one, which the upstream did not let in. What goes wrong
+        in that changes nothing of what the upstream has said."""
+        if not self._provider.context.can_refresh_token():
+            return False
+        with suppress(_NotSignedIn, httpx.HTTPError, OSError):
+            await self._fresh(refused)
+            return self._shown() not in (None, refused)
+        return False
 
     async def _fresh(self, refused: str | None) -> None:
         """Have the tokens that count now: those in the file, which an operator or another session may have replaced.

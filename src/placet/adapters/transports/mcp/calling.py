@@ -230,12 +230,15 @@ class Carrier:
                     result = await self._answered(
                         link, flight, leaves_within_seconds=most_seconds, is_write=effect.is_write
                     )
-            except _Meanwhile:
-                sends -= 1
-                continue
             except RequestFault as known:
+                has_left = flight is not None and flight.has_left
+                if isinstance(known, _Meanwhile):
+                    if not has_left:
+                        sends -= 1
+                        continue
+                    known = TurnedAway("not_let_in")  # a fresh token was not shown any more
                 fault = self._sessions.weighed(known, holder, link)
-                if link is not None and flight is not None and flight.has_left:
+                if link is not None and has_left:
                     fault = self._turned_away.weighed(fault, context)
                     if isinstance(fault, TurnedAway):
                         link.look_again()  # whoever lets nobody in is not sent it again

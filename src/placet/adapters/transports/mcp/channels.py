@@ -74,6 +74,10 @@ class Channel(Protocol):
         """Send what the server asked for; it may be lost too, and what it costs is the server's."""
         ...
 
+    def passed_on(self) -> None:
+        """What came goes on to a client, which is the server's cost too."""
+        ...
+
     def speaks(self, version: str | None) -> None:
         """From now on, this version of the protocol."""
         ...
@@ -109,6 +113,9 @@ class OverStdio:
 
     def reply(self, message: bytes) -> None:
         self._channel.reply(message)
+
+    def passed_on(self) -> None:
+        self._channel.passed_on()
 
     def speaks(self, version: str | None) -> None: ...
 
@@ -146,6 +153,9 @@ class OverHttp:
 
     def reply(self, message: bytes) -> None:
         self._channel.reply(message)
+
+    def passed_on(self) -> None:
+        self._channel.passed_on()
 
     def speaks(self, version: str | None) -> None:
         self._channel.speaks(version, knows_sessions=version != STATELESS_VERSION)

@@ -5,7 +5,12 @@ They stay inside this package. None of them holds a word of the server's, and no
 
 from __future__ import annotations
 
+from typing import Final
+
 from placet.model.json import JsonObject
+
+NOT_NOW: Final = frozenset((429, 502, 503, 504))
+"""Statuses by which a server, or what stands in front of it, says that it does not answer now, and no more."""
 
 
 class RequestFault(Exception):

@@ -16,7 +16,14 @@ from typing import Any, Final, Protocol
 
 from placet.adapters.transports.mcp.channels import Channel, Era
 from placet.adapters.transports.mcp.conversing import Talk
-from placet.adapters.transports.mcp.faults import NotAccepted, Refused, RequestFault, SessionGone, StatusAnswered
+from placet.adapters.transports.mcp.faults import (
+    NOT_NOW,
+    NotAccepted,
+    Refused,
+    RequestFault,
+    SessionGone,
+    StatusAnswered,
+)
 from placet.adapters.transports.mcp.messages import RequestId
 from placet.adapters.transports.mcp.negotiating import greet, negotiate
 from placet.adapters.transports.mcp.session import Session
@@ -326,6 +333,7 @@ class Link:
         """Have a server of the newer era tell of changes; where it breaks off, something may have been missed."""
         pause = _PAUSE_SECONDS
         while not self.session.is_lost:
+            began = self._terms.clock.monotonic()
             try:
                 await self.session.request(
                     "subscriptions/listen",
@@ -333,12 +341,15 @@ class Link:
                     talk=self._talk,
                     begun=self._subscribed,
                 )
-            except (Refused, StatusAnswered):
-                self._acknowledge()
-                return  # it does not; definitions are looked at again from time to time
+            except (Refused, StatusAnswered) as fault:
+                if not (isinstance(fault, StatusAnswered) and fault.status in NOT_NOW):
+                    self._acknowledge()
+                    return  # it does not; definitions are looked at again from time to time
             except RequestFault:
                 pass
             self._acknowledge()
+            if self._terms.clock.monotonic() - began > _LONGEST_PAUSE_SECONDS:
+                pause = _PAUSE_SECONDS
             await self._terms.clock.sleep(pause)
             pause = min(pause * 2.0, _LONGEST_PAUSE_SECONDS)
             self._changed()

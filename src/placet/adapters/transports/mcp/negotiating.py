@@ -13,7 +13,14 @@ from typing import Final
 
 from placet.adapters.transports.mcp.channels import STATELESS_VERSION, Era
 from placet.adapters.transports.mcp.conversing import Talk
-from placet.adapters.transports.mcp.faults import Doubtful, NotAccepted, Refused, SessionGone, StatusAnswered
+from placet.adapters.transports.mcp.faults import (
+    NOT_NOW,
+    Doubtful,
+    NotAccepted,
+    Refused,
+    SessionGone,
+    StatusAnswered,
+)
 from placet.adapters.transports.mcp.messages import UNSUPPORTED_VERSION
 from placet.adapters.transports.mcp.session import Session
 from placet.model.json import JsonObject, JsonValue
@@ -87,7 +94,7 @@ async def _discovered(session: Session, talk: Talk, within_seconds: float) -> Js
     except (TimeoutError, Refused, SessionGone):
         result = {}
     except StatusAnswered as answered:
-        if answered.status in (429, 502, 503, 504):
+        if answered.status in NOT_NOW:
             raise
         result = {}
     except Doubtful:

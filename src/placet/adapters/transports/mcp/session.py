@@ -295,6 +295,10 @@ class Session:
         self._fail_all()
         self.retired()
 
+    def missed(self) -> None:
+        """What it said of its tools may have been said to nobody."""
+        self._changed_by()
+
     def retired(self) -> None:
         """Nothing more is sent; what is under way may still be answered."""
         if not self.is_lost:
@@ -379,6 +383,7 @@ class Session:
         if flight is None or flight.talk.log_level is None:
             return
         flight.notices.append(noticed)
+        self.channel.passed_on()
         if flight.passing_on is None:
             flight.passing_on = self._in_background(self._passes_on(flight))
 

@@ -116,6 +116,9 @@ class StdioChannel:
         self._share.unasked(weight(message))
         self.add(message)
 
+    def passed_on(self) -> None:
+        self._share.passed_on()
+
     async def close(self) -> None:
         """End the server: its input ends; if that is not enough, it is told to end, then killed, its kin with it."""
         self._lose()
@@ -173,8 +176,9 @@ class StdioChannel:
     def _leaves(self, text: bytes) -> bool:
         """Begin to send; whether its first byte, or one that waited before it, could leave."""
         self._to_say += text
+        waiting = len(self._to_say)
         self._say()
-        return not self.is_lost
+        return not self.is_lost or len(self._to_say) < waiting
 
     def _say(self) -> None:
         try:
@@ -205,6 +209,8 @@ class StdioChannel:
         if not self._unheard:
             self._lose()
             return
+        if b"\n" not in self._unheard:  # a line's end is paid for with the line
+            self._share.came(self._unheard)
         self._heard_to = 0
         if self._has_to_wait():
             self._loop.remove_reader(self._out)

@@ -20,6 +20,7 @@ from placet.adapters.referenced_secrets import SecretMissing
 from placet.adapters.transports.mcp.attention import Share, has_more_marks, weight
 from placet.adapters.transports.mcp.events import Event, EventReader
 from placet.adapters.transports.mcp.faults import (
+    NOT_NOW,
     AnswerGarbled,
     AnswerTooLarge,
     ConnectionLost,
@@ -82,6 +83,7 @@ class StreamableChannel:
         failed: is told of a request that will bring no answer.
         flooded: is told once that the server says too much without being asked, right before the session is retired.
         retired: is told once that the server knows the session no more; what is under way may still be answered.
+        missed: is told that what belongs to no request is heard again, after it was not for a while.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class StreamableChannel:
         failed: Callable[[RequestId, BaseException], None],
         flooded: Callable[[], None],
         retired: Callable[[], None],
+        missed: Callable[[], None],
     ) -> None:
         self._url = httpx.URL(url)
         self._transport = transport
@@ -108,7 +111,7 @@ class StreamableChannel:
         self._clock = clock
         self._share, self._awaits = share, awaits
         self._heard_by, self._failed_by = heard, failed
-        self._flooded_by, self._retired_by = flooded, retired
+        self._flooded_by, self._retired_by, self._missed_by = flooded, retired, missed
         self._posts: dict[RequestId, asyncio.Task[None]] = {}
         self._told: set[asyncio.Task[None]] = set()
         self._to_tell: deque[bytes] = deque()
@@ -149,6 +152,9 @@ class StreamableChannel:
         """Send what the server asked for, at its own cost."""
         self._share.made_us_send()
         self.add(message)
+
+    def passed_on(self) -> None:
+        self._share.passed_on()
 
     def speaks(self, version: str | None, *, knows_sessions: bool) -> None:
         """From now on, this revision; one without sessions has no name for one, whatever else answers gives."""
@@ -265,35 +271,50 @@ class StreamableChannel:
 
     async def _take_events(self, request_id: RequestId, answer: httpx.Response) -> None:
         """Read until the answer is there; a stream of the older era that was cut off is taken up where it broke off."""
-        last_id: str | None = None
-        pause = 1.0
-        left = self._most_bytes * _STREAM_FOLDS
+        progress = _Progress(left=self._most_bytes * _STREAM_FOLDS)
         for _ in range(_MOST_RESUMED + 1):
-            reader = EventReader(self._most_bytes)
-            with suppress(*_FOREIGN):
-                async with aclosing(_pieces(answer)) as pieces:
-                    async for piece in pieces:
-                        left -= len(piece)
-                        if left < 0:
-                            raise AnswerTooLarge
-                        async for event in self._events(reader, piece):
-                            last_id = event.id or last_id
-                            pause = pause if event.retry_seconds is None else event.retry_seconds
-                            if self._take_event(request_id, event):
-                                return
-            if not last_id or (self._session_id is None and self._version is None):
+            try:
+                if await self._has_brought(request_id, answer, progress):
+                    return
+            finally:
+                await answer.aclose()
+            if not progress.last_id or (self._session_id is None and self._version is None):
                 break
-            await self._clock.sleep(min(max(pause, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
-            await answer.aclose()
+            await self._clock.sleep(min(max(progress.pause, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
             self._share.made_us_send()
             await self._rest()
-            answer = await self._transport.handle_async_request(
-                self._request("GET", b"", {"last-event-id": last_id}, _nothing)
-            )
-            if answer.status_code != 200 or not _is(answer, "text/event-stream"):
-                await answer.aclose()
+            if (resumed := await self._resumed(progress.last_id)) is None:
                 break
+            answer = resumed
         raise ConnectionLost
+
+    async def _has_brought(self, request_id: RequestId, answer: httpx.Response, progress: _Progress) -> bool:
+        """Read one stream to its end, or to the answer; whether that was there."""
+        reader = EventReader(self._most_bytes)
+        with suppress(*_FOREIGN):
+            async with aclosing(_pieces(answer)) as pieces:
+                async for piece in pieces:
+                    progress.left -= len(piece)
+                    if progress.left < 0:
+                        raise AnswerTooLarge
+                    async for event in self._events(reader, piece, is_asked_for=True):
+                        progress.last_id = event.id or progress.last_id
+                        if event.retry_seconds is not None:
+                            progress.pause = event.retry_seconds
+                        if self._take_event(request_id, event):
+                            return True
+        return False
+
+    async def _resumed(self, last_id: str) -> httpx.Response | None:
+        """The stream that goes on behind this event. Whatever keeps us from it says nothing of the request: that had
+        left, and may have been taken up."""
+        with suppress(NotAccepted, SecretMissing, *_FOREIGN):
+            request = self._request("GET", b"", {"last-event-id": last_id}, _nothing)
+            answer = await self._transport.handle_async_request(request)
+            if answer.status_code == 200 and _is(answer, "text/event-stream"):
+                return answer
+            await answer.aclose()
+        return None
 
     def _take_event(self, request_id: RequestId, event: Event) -> bool:
         """Whether it was the answer."""
@@ -329,7 +350,7 @@ class StreamableChannel:
             await answer.aclose()
 
     async def _listen(self) -> None:
-        pause = _SHORTEST_PAUSE_SECONDS / 2.0
+        pause, is_first = _SHORTEST_PAUSE_SECONDS / 2.0, True
         while not self.is_lost:
             listened = _Listened()
             with suppress(RequestFault, SecretMissing, *_FOREIGN):
@@ -339,11 +360,15 @@ class StreamableChannel:
                     if answer.status_code == 404 and self._session_id is not None:
                         self._lose()
                         return
-                    if answer.status_code != 200 or not _is(answer, "text/event-stream"):
+                    if answer.status_code == 200 and _is(answer, "text/event-stream"):
+                        if not is_first:
+                            self._missed_by()
+                        await self._hear(answer, listened)
+                    elif answer.status_code not in NOT_NOW:
                         return  # there is no such stream; definitions are looked at again from time to time
-                    await self._hear(answer, listened)
                 finally:
                     await answer.aclose()
+            is_first = False
             pause = listened.pause_after(pause)
             await self._clock.sleep(pause)
             self._share.made_us_send()
@@ -353,7 +378,7 @@ class StreamableChannel:
         reader = EventReader(self._most_bytes)
         async with aclosing(_pieces(answer)) as pieces:
             async for piece in pieces:
-                async for event in self._events(reader, piece):
+                async for event in self._events(reader, piece, is_asked_for=False):
                     if event.retry_seconds is not None:
                         listened.wanted_seconds = event.retry_seconds
                     if event.kind == "message" and event.data:
@@ -363,7 +388,7 @@ class StreamableChannel:
 
     # ------------------------------------------------------------ within
 
-    async def _events(self, reader: EventReader, piece: bytes) -> AsyncGenerator[Event, None]:
+    async def _events(self, reader: EventReader, piece: bytes, *, is_asked_for: bool) -> AsyncGenerator[Event, None]:
         """The events that end in a piece, a few in each turn.
 
         Raises:
@@ -371,7 +396,7 @@ class StreamableChannel:
             Flooded: the session is over.
         """
         lines = piece.count(b"\n") + piece.count(b"\r")
-        self._share.came(piece)
+        self._share.came(piece, is_asked_for=is_asked_for)
         size = _SLICE_BYTES if lines > _FEW_LINES else len(piece)
         for begin in range(0, len(piece), size):
             await self._rest()
@@ -430,6 +455,21 @@ class StreamableChannel:
         if not self.is_lost:
             self.is_lost = True
             self._retired_by()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Progress:
+    """How far an answer is that comes on several streams, one after the other.
+
+    Attributes:
+        left: how many bytes of it may still come.
+        last_id: of the last event that had one; where the next stream goes on.
+        pause: how long to wait before the next one.
+    """
+
+    left: int
+    last_id: str | None = None
+    pause: float = _SHORTEST_PAUSE_SECONDS
 
 
 @dataclass(slots=True, kw_only=True)

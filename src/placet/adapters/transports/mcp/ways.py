@@ -107,6 +107,7 @@ def _service(
             failed=session.failed,
             flooded=session.flooded,
             retired=session.retired,
+            missed=session.missed,
         )
     )
 
