@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,6 +17,7 @@ from placet.model.call import Call
 from placet.model.decision import Allow, Ask, Decision
 from placet.model.identifiers import PolicyVersion, RunId
 from placet.model.outcome import Outcome
+from placet.model.reminders import Reminders
 from placet.rules.workflows import call_key
 from tests.workflows.conftest import OpenShop, Shop
 from tests.workflows.order import AGENT, BOSS, with_step
@@ -246,6 +248,50 @@ async def test_a_question_that_is_taken_back_while_the_step_looks_stays_taken_ba
 
     assert (outcome.code, (await _again(shop)).code) == ("approval_withdrawn", "approval_withdrawn")
     assert await shop.world.gate.desk.pending(by=BOSS) == ()
+
+
+@pytest.mark.parametrize("verb", ["withdraw", "edit"])
+async def test_what_is_made_of_another_operation_that_says_the_same_is_nothing_to_the_step(
+    open_shop: OpenShop, verb: str
+) -> None:
+    """The agent asks the same by hand, in the run and under the call's very id; a person makes away with the double."""
+    shop = await open_shop()
+    first = await _again(shop)
+    by_hand = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": 3}}
+    shop.world.clock.advance(1)
+    double: Any = await shop.world.gate.submit(by_hand, principal=AGENT, run="r9", idempotency_key="another")
+    assert double.approval_id != first.approval_id  # type: ignore[union-attr]
+    if verb == "withdraw":
+        await shop.world.gate.desk.withdraw(double.approval_id, by=BOSS)
+    else:
+        view = await shop.world.gate.desk.show(double.approval_id, by=EDITOR)
+        await shop.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=CHEAPER, by=EDITOR)
+
+    outcome = await _again(shop)
+
+    assert (outcome.code, outcome.edited_arguments) == ("approval_required", None)
+    assert outcome.approval_id == first.approval_id  # type: ignore[union-attr]
+
+
+class Reminds(Matrix):
+    """Reminds otherwise from one call to the next, under one version."""
+
+    after: ClassVar[list[float]] = [60.0]
+
+    async def decide(self, call: Call) -> Decision:
+        self.after[0] += 60.0
+        reminders = Reminders(remind_after_seconds=tuple(self.after))
+        requirement = replace(self.requirement, reminders=reminders)
+        return Ask(reasons=("asked",), policy_version=self.version, requirement=requirement)
+
+
+async def test_a_question_that_is_asked_otherwise_from_now_on_was_taken_back_by_nobody(open_shop: OpenShop) -> None:
+    shop = await open_shop(policy=Reminds(), pay={"approval": "by_policy"})
+
+    first, second = await _again(shop), await _again(shop)
+
+    assert (first.code, second.code) == ("approval_required", "approval_required")
+    assert [view.approval_id for view in await shop.world.gate.desk.pending(by=BOSS)] == [second.approval_id]  # type: ignore[union-attr]
 
 
 async def test_a_store_that_raises_whatever_it_likes_is_a_refusal(

@@ -24,6 +24,8 @@ from placet import (
     StepContext,
     Waiting,
 )
+from placet.engine import following
+from placet.errors import DecisionRefused
 from placet.model.approval import ApprovalState
 from placet.model.identifiers import PolicyVersion, RunId
 from placet.model.outcome import Outcome
@@ -175,6 +177,93 @@ async def test_a_question_about_a_second_attempt_that_was_taken_back_is_not_aske
     assert shop.shipments.count == sent
 
 
+class Sending:
+    """One call to send, whose first dispatch was as somebody edited it, was approved, and was not sent."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+
+    async def again(self) -> Any:
+        step = {"call_id": "sending", "tool": "ship", "arguments": {"word": "book", "count": 5}}
+        return await self._shop.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key=None)
+
+    async def edited(self, waits: Any, count: int) -> str:
+        view = await self._shop.world.gate.desk.show(waits.approval_id, by=EDITOR)
+        made = await self._shop.world.gate.desk.edit(
+            waits.approval_id, digest=view.digest, arguments={"word": "book", "count": count}, by=EDITOR
+        )
+        return made.approval_id
+
+    async def decided(self, approval_id: str, verb: str) -> None:
+        view = await self._shop.world.gate.desk.show(approval_id, by=BOSS)
+        more = {} if verb == "withdraw" else {"digest": view.digest}
+        await getattr(self._shop.world.gate.desk, verb)(approval_id, by=BOSS, **more)
+
+    async def tried(self) -> Any:
+        """Where the question about the second attempt stands."""
+
+        async def not_sent() -> None:
+            raise NotSent
+
+        shipments: Any = self._shop.shipments
+        shipments.meanwhile = not_sent
+        await self.decided(await self.edited(await self.again(), 4), "approve")
+        assert (await self.again()).code == "not_sent"
+        shipments.meanwhile, shipments.calls[:] = None, []
+        return await self.again()
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "sent"),
+    [("approve", "succeeded", [("book", 3)]), ("deny", "approval_denied", []), ("withdraw", "approval_withdrawn", [])],
+)
+async def test_an_edit_of_what_is_asked_anew_about_an_edited_call_is_followed_too(
+    open_shop: OpenShop, verb: str, code: str, sent: list[Any]
+) -> None:
+    shop = await open_shop(ship={"approval": "always", "operation_key": "ship:{word}:{count}"})
+    sending = Sending(shop)
+    made = await sending.edited(await sending.tried(), 3)
+
+    waits = await sending.again()
+    assert (waits.code, waits.approval_id) == ("approval_required", made)
+    await sending.decided(made, verb)
+    outcome = await sending.again()
+
+    assert (outcome.code, outcome.edited_arguments) == (code, {"word": "book", "count": 3})
+    assert shop.shipments.calls == sent
+    assert (await sending.again()).code == ("replayed" if sent else code)
+    assert shop.shipments.calls == sent
+
+
+async def test_an_edit_that_runs_out_has_the_call_asked_anew_that_it_was_made_of(open_shop: OpenShop) -> None:
+    shop = await open_shop(ship={"approval": "always", "operation_key": "ship:{word}:{count}"})
+    sending = Sending(shop)
+    await sending.edited(await sending.tried(), 3)
+    shop.world.clock.advance(86_400)
+
+    waits = await sending.again()
+
+    assert (waits.code, waits.edited_arguments) == ("approval_required", {"word": "book", "count": 4})
+
+
+@pytest.mark.parametrize("key", [None, "ship:{word}"], ids=["named by the run", "named by what stays"])
+async def test_an_operation_that_was_tried_with_other_arguments_is_not_edited(
+    open_shop: OpenShop, key: str | None
+) -> None:
+    """The ledger keeps it under those arguments: nobody could do what the edit says, however often it was approved."""
+    shop = await open_shop(ship={"approval": "always", "operation_key": key})
+    sending = Sending(shop)
+    waits = await sending.tried()
+
+    with pytest.raises(DecisionRefused) as refused:
+        await sending.edited(waits, 3)
+
+    assert refused.value.code == "operation_conflict"
+    assert (await sending.again()).approval_id == waits.approval_id
+    await sending.decided(waits.approval_id, "approve")
+    assert ((await sending.again()).code, shop.shipments.calls) == ("succeeded", [("book", 4)])
+
+
 async def test_an_edited_question_that_runs_out_has_the_first_asked_anew(open_shop: OpenShop) -> None:
     told = Told()
     shop = await open_shop(with_step("PAY", told.pay))
@@ -216,6 +305,103 @@ async def test_under_another_policy_neither_an_edit_nor_a_withdrawal_binds(open_
 
 
 @pytest.mark.case("E13")
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("verb", [None, "approve", "deny", "withdraw"])
+async def test_an_edit_binds_again_once_its_policy_is_back(open_shop: OpenShop, where: str, verb: str | None) -> None:
+    """Rolled out and rolled back, while a person looks at what was made of the question, and answers it."""
+    older = await open_shop(store=where)
+    newer = await open_shop(store=where, policy=Newer(), clock=older.world.clock, spies=older, seed=1)
+    step = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": 3}}
+
+    async def again(shop: Shop) -> Any:
+        older.world.clock.advance(1)
+        return await shop.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key="k")
+
+    first = await again(older)
+    view = await older.world.gate.desk.show(first.approval_id, by=EDITOR)
+    made = await older.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=CHEAPER, by=EDITOR)
+    anew = await again(newer)
+    assert (anew.code, anew.edited_arguments) == ("approval_required", None)
+
+    waits = await again(older)
+    assert (waits.code, waits.approval_id, waits.edited_arguments) == ("approval_required", made.approval_id, CHEAPER)
+    assert (await again(newer)).approval_id == anew.approval_id
+    if verb is None:
+        return
+    more = {} if verb == "withdraw" else {"digest": made.digest}
+    await getattr(older.world.gate.desk, verb)(made.approval_id, by=BOSS, **more)
+
+    outcome = await again(older)
+    codes = {"approve": "succeeded", "deny": "approval_denied", "withdraw": "approval_withdrawn"}
+    assert (outcome.code, outcome.edited_arguments) == (codes[verb], CHEAPER)
+    assert older.payments.calls == ([("book", 2)] if verb == "approve" else [])
+    if verb == "approve":  # and what was done stays done, whatever policy there is then
+        assert [(await again(shop)).code for shop in (newer, older, newer)] == ["replayed"] * 3
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_edits_to_and_fro_under_policies_to_and_fro_are_each_looked_at_once(
+    open_shop: OpenShop, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ways from one to the next would be more than anybody can go."""
+    older = await open_shop(store=where)
+    newer = await open_shop(store=where, policy=Newer(), clock=older.world.clock, spies=older, seed=1)
+    counts = (3, 2)
+    for turn in range(16):
+        shop, count = (older, newer)[turn // 2 % 2], counts[turn % 2]
+        older.world.clock.advance(86_400)  # nobody answers what was made of the one before
+        step = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": count}}
+        waits: Any = await shop.world.gate.submit(step, principal=AGENT, run="r9", idempotency_key="k")
+        view = await shop.world.gate.desk.show(waits.approval_id, by=EDITOR)
+        arguments = {"word": "book", "count": counts[1 - turn % 2]}
+        await shop.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=arguments, by=EDITOR)
+    looked_at: list[int] = []
+    real = following._edits_of
+
+    def edits_of(*args: Any) -> Any:
+        found = real(*args)
+        looked_at.append(len(found))
+        return found
+
+    monkeypatch.setattr(following, "_edits_of", edits_of)
+    step = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": 3}}
+    outcome = await older.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key="k")
+
+    assert (outcome.code, looked_at) == ("approval_required", [16])
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("key", [None, "pay:{word}:{count}"], ids=["named by the run", "named by its arguments"])
+async def test_what_was_done_as_proposed_is_not_done_again_as_edited(
+    open_shop: OpenShop, where: str, key: str | None
+) -> None:
+    """Edited and approved under one policy, asked anew and done under another, which is rolled back then."""
+    pay = {"operation_key": key}
+    older = await open_shop(store=where, pay=pay)
+    newer = await open_shop(store=where, policy=Newer(), clock=older.world.clock, spies=older, seed=1, pay=pay)
+    step = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": 3}}
+
+    async def again(shop: Shop) -> Any:
+        older.world.clock.advance(1)
+        more = {} if key is not None else {"idempotency_key": "k"}
+        return await shop.world.gate.submit_followed(step, principal=AGENT, run="r9", **more)
+
+    async def approved(shop: Shop, approval_id: str) -> None:
+        view = await shop.world.gate.desk.show(approval_id, by=BOSS)
+        await shop.world.gate.desk.approve(approval_id, digest=view.digest, by=BOSS)
+
+    first = await again(older)
+    view = await older.world.gate.desk.show(first.approval_id, by=EDITOR)
+    made = await older.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=CHEAPER, by=EDITOR)
+    await approved(newer, (await again(newer)).approval_id)
+    assert (await again(newer)).code == "succeeded"
+    await approved(older, made.approval_id)
+
+    outcome = await again(older)
+
+    assert (outcome.code, outcome.edited_arguments, older.payments.calls) == ("replayed", None, [("book", 3)])
+
+
 async def test_the_editors_own_word_does_not_set_the_run_going(open_shop: OpenShop) -> None:
     rule = AskRule(name="all", needs=RequirementKind.REVIEW)
     shop = await open_shop(policy=Matrix(asks=AskRules(rules=(rule,))))
@@ -328,6 +514,30 @@ async def test_more_questions_than_are_listed_at_once_are_taken_back_too(
     report = await shop.world.gate.runs.cancel("r1", by=BOSS)
 
     assert (report.withdrawn, set(await asked(shop))) == (5, {ApprovalState.WITHDRAWN})
+
+
+@pytest.mark.parametrize("verb", ["edit", "approve"])
+async def test_what_a_person_does_while_the_run_is_cancelled_leaves_no_question_open(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    shop = await open_shop()
+    await shop.start()
+    waits = await shop.drive()
+    kind = type(shop.world.gate.store)
+    real, said = kind.open_approvals_of_run, []
+
+    async def listed(self: Any, *args: Any, **more: Any) -> Any:
+        found = await real(self, *args, **more)
+        if not said:
+            said.append(verb)
+            await (edited(shop, waits) if verb == "edit" else shop.approve(waits))
+        return found
+
+    monkeypatch.setattr(kind, "open_approvals_of_run", listed)
+    await shop.world.gate.runs.cancel("r1", by=BOSS)
+
+    closed = [ApprovalState.WITHDRAWN] * 2 if verb == "edit" else [ApprovalState.REVOKED]
+    assert (said, await asked(shop)) == ([verb], closed)
 
 
 async def test_another_call_that_says_the_same_does_not_become_the_edited_one(open_shop: OpenShop) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
-from placet import Busy, Ended, InlineDriver, Matrix, Move, Next, StepContext, Waiting
+from placet import AwaitingApproval, Busy, Ended, InlineDriver, Matrix, Move, Next, StepContext, Wait, Waiting
 from placet.engine import inline, precedence
-from placet.model.identifiers import PolicyVersion, RunId
+from placet.model.identifiers import OwnerId, PolicyVersion, RunId
+from placet.model.run import RunTake
 from tests.workflows.conftest import OpenShop, Shop
-from tests.workflows.order import Order, with_step
+from tests.workflows.order import ORDER, Order, with_step
 
 
 class Newer(Matrix):
@@ -126,6 +128,30 @@ async def test_who_learned_that_another_policy_is_newer_leaves_it_what_is_begun_
 
 
 @pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+async def test_what_a_process_of_the_newer_policy_left_when_it_died_is_not_taken_by_an_older_one_at_once(
+    open_shop: OpenShop, where: str
+) -> None:
+    """It is started again, or there are others of its kind: whoever waits for them has the run after a minute."""
+    older, newer = await two(open_shop, where)
+    await older.start()
+    await older.drive()
+    await newer.drive()
+    died = RunTake(tenant="acme", run_id=RunId("r1"), driver=OwnerId("dead"), lease_seconds=30.0)
+    await newer.world.gate.store.take_run(died)
+    held = await older.drive()
+    assert isinstance(held, Busy)
+    older.world.clock.advance(31)
+
+    left = await older.drive()
+
+    assert isinstance(left, Busy)
+    assert (held.retry_after_seconds, left.retry_after_seconds, len(await asked(older))) == (30.0, 60.0, 2)
+    waits = await newer.drive()
+    assert isinstance(waits, Waiting)
+    assert len(await asked(older)) == 2
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 async def test_forged_wake_ups_of_what_waits_do_not_make_an_older_policy_ask(open_shop: OpenShop, where: str) -> None:
     older, newer = await two(open_shop, where)
     await older.start()
@@ -186,6 +212,28 @@ async def test_what_an_older_policy_asks_late_in_a_roll_out_is_asked_anew(open_s
     assert [each == "newer" for each in await asked(older)] == [False, True]
 
 
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("change", ["another workflow", "another version"])
+async def test_what_another_program_asked_under_its_own_policy_is_left_alone(
+    open_shop: OpenShop, where: str, change: str
+) -> None:
+    """It cannot be gone on with here anyhow; each would cost two transactions a minute, for as long as both serve."""
+    mine = await open_shop(store=where)
+    others = replace(ORDER, name="another") if change == "another workflow" else replace(ORDER, version="2")
+    another = await open_shop(others, store=where, policy=Newer(), clock=mine.world.clock, spies=mine, seed=1)
+    await mine.start()
+    waits = await mine.drive()
+    rested = await mine.world.gate.store.run_checkpoint("acme", RunId("r1"))
+
+    for _ in range(20):  # ten minutes
+        for shop in (another, mine):
+            await InlineDriver(shop.workflows).catch_up()
+        mine.world.clock.advance(31)
+
+    assert await mine.world.gate.store.run_checkpoint("acme", RunId("r1")) == rested
+    assert isinstance(waits, Waiting)
+
+
 class Flaps(Matrix):
     """Its version cannot be told now and then."""
 
@@ -211,3 +259,34 @@ async def test_a_policy_that_cannot_be_told_for_a_moment_is_no_newer_one(open_sh
     policy.is_there.append(True)
 
     assert isinstance(await shop.drive(), Waiting)
+
+
+class Turns(Matrix):
+    """Becomes another one while it is asked: one that is kept elsewhere."""
+
+    now: ClassVar[list[str]] = ["v1"]
+
+    @property
+    def version(self) -> PolicyVersion:
+        return PolicyVersion(self.now[-1])
+
+
+async def test_a_question_whose_policy_changed_before_its_run_was_laid_down_is_asked_anew(open_shop: OpenShop) -> None:
+    policy = Turns()
+
+    async def confirmed(inputs: Order, context: StepContext) -> Move:
+        outcome = await context.propose("pay", {"word": inputs.order, "count": inputs.amount}, name="payment")
+        policy.now.append("v2")
+        return Wait(outcome, Next("PAY", inputs)) if isinstance(outcome, AwaitingApproval) else Next("PAY", inputs)
+
+    shop = await open_shop(with_step("CONFIRM", confirmed), policy=policy)
+    await shop.start()
+    await shop.drive()
+    assert await asked(shop) == ["v1"]
+    driver = InlineDriver(shop.workflows)
+
+    for _ in range(3):
+        await driver.catch_up()
+        shop.world.clock.advance(31)
+
+    assert await asked(shop) == ["v1", "v2"]

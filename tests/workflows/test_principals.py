@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from placet import Ended, InlineDriver, Principal, Waiting, Workflows
+from placet import Ended, InlineDriver, Principal, Unserved, Waiting, Workflows
 from placet.adapters.identity.secrets import SystemSecrets
+from placet.engine import moves
 from placet.engine.api_keys import ApiKeys
 from placet.model.workflow import Resting
 from tests.engine.conftest import SCOPE
@@ -127,6 +128,29 @@ async def test_a_run_whose_api_key_has_ended_waits_until_there_is_another(open_s
     assert (ended.status, shop.payments.count) == ("done", 1)
 
 
+@pytest.mark.req("H050")
+@pytest.mark.parametrize("ends", ["revoked", "expired", "replaced by one of less"])
+async def test_who_was_let_in_by_a_key_that_ended_just_before_begins_no_run_that_outlives_it(
+    open_shop: OpenShop, ends: str
+) -> None:
+    """A session that was opened before goes on with the principal of then."""
+    shop = await open_shop()
+    keys = keys_of(shop)
+    made = await keys.create(AGENT.subject, by=KEEPER, roles=("operator",), scopes=(SCOPE,), lifetime_seconds=60.0)
+    if ends == "expired":
+        shop.world.clock.advance(60)
+    else:
+        await keys.revoke(made.key.api_key_id, by=KEEPER)
+    if ends == "replaced by one of less":
+        await keys.create(AGENT.subject, by=KEEPER, roles=("operator",), scopes=("other.scope",))
+    await shop.start()
+
+    progress = await shop.drive()
+
+    code = "not_paid" if ends == "replaced by one of less" else "principal_gone"
+    assert (progress.code, shop.payments.count) == (code, 0)  # type: ignore[union-attr]
+
+
 async def test_a_run_has_no_more_scopes_than_the_keys_that_are_left(open_shop: OpenShop) -> None:
     shop = await open_shop()
     keys = keys_of(shop)
@@ -229,11 +253,10 @@ async def test_a_process_that_cannot_ask_the_program_leaves_the_run_alone(open_s
     await shop.approve(await shop.drive())
     other = InlineDriver(Workflows(shop.world.gate, (ORDER,)))
 
-    waits = await other.drive(AGENT.tenant, "r1")
+    left = await other.drive(AGENT.tenant, "r1")
 
-    assert isinstance(waits, Waiting)
-    assert (waits.code, shop.payments.count) == ("principal_unavailable", 0)
-    shop.world.clock.advance(60)
+    assert isinstance(left, Unserved)
+    assert (left.code, shop.payments.count) == ("principal_unavailable", 0)
     assert isinstance(await shop.drive(), Ended)
 
 
@@ -301,6 +324,35 @@ async def test_what_the_programs_directory_raises_ends_nobody_elses_run(open_sho
     assert isinstance(good, Waiting) and good.approvals
     waits = await shop.workflows.look(AGENT.tenant, "bad")
     assert isinstance(waits, Waiting) and waits.code == "principal_unavailable"
+
+
+@pytest.mark.parametrize("is_deaf", [False, True], ids=["ends when cancelled", "does not"])
+async def test_a_directory_that_never_answers_keeps_no_run_in_the_hands_of_whoever_asks(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch, is_deaf: bool
+) -> None:
+    """As many runs as are driven at once would otherwise be all that is driven until it answers."""
+    monkeypatch.setattr(moves, "_LONGEST_ASKING_SECONDS", 0.05)
+    opened = asyncio.Event()
+
+    async def principal_of(principal: Principal) -> Principal:
+        while not opened.is_set():
+            try:
+                await opened.wait()
+            except asyncio.CancelledError:
+                if not is_deaf:
+                    raise
+        return principal
+
+    shop = await open_shop(principal_of=principal_of)
+    await shop.start()
+
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting)
+    assert (waits.code, waits.approvals) == ("principal_unavailable", ())
+    opened.set()
+    shop.world.clock.advance(30)
+    waits = await shop.drive()
+    assert isinstance(waits, Waiting) and waits.approvals
 
 
 @pytest.mark.parametrize("kind", RAISED)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from placet import Ended, InlineDriver, Progress, Unserved, Waiting, Workflows
+from placet import Ended, InlineDriver, Principal, Progress, Unserved, Waiting, Workflows
 from placet.errors import MisuseError
+from placet.model.identifiers import RunId
 from tests.workflows.conftest import OpenShop, Shop
 from tests.workflows.order import BOSS, ORDER
 
@@ -101,6 +102,52 @@ async def test_what_nobody_here_can_go_on_with_is_postponed_and_says_why(open_sh
     before.world.clock.advance(30)
     assert await InlineDriver(before.workflows).catch_up() == 1
     assert isinstance(await before.workflows.look("acme", "r1"), Waiting)
+
+
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("another workflow", "workflow_unknown"),
+        ("another version", "workflow_version"),
+        ("a program that nobody here can ask", "principal_unavailable"),
+    ],
+)
+async def test_what_others_go_on_with_is_not_kept_from_them(
+    open_shop: OpenShop, where: str, change: str, code: str
+) -> None:
+    """Whoever looks first and cannot go on with it says so only once it has stayed as it is for a while."""
+
+    async def as_it_was(principal: Principal) -> Principal:
+        return principal
+
+    is_unasked = change == "a program that nobody here can ask"
+    mine = await open_shop(store=where, principal_of=as_it_was if is_unasked else None)
+    renamed = {"another workflow": replace(ORDER, name="another"), "another version": replace(ORDER, version="2")}
+    others = renamed.get(change, ORDER)
+    another = await open_shop(others, store=where, clock=mine.world.clock, spies=mine, seed=1)
+    clock, store = mine.world.clock, mine.world.gate.store
+    await mine.start()
+    await mine.approve(await mine.drive())
+    answered, began = await store.run_checkpoint("acme", RunId("r1")), clock.monotonic()
+    assert await mine.workflows.due() == (("acme", "r1"),)
+    serving = asyncio.ensure_future(InlineDriver(another.workflows).serve())
+
+    rests, left_for = answered, 0.0
+    for _ in range(_MOST_TURNS):
+        rests, looked_at = await store.run_checkpoint("acme", RunId("r1")), clock.monotonic() - began
+        left_for = looked_at if rests == answered else left_for
+        if rests is None or answered is None or rests.code != answered.code:
+            break
+        await asyncio.sleep(0)
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+    assert rests is not None
+    assert (rests.code, left_for >= 5.0) == (code, True)
+    clock.advance(30)
+    assert isinstance(await mine.drive(), Ended)
 
 
 async def test_a_driver_takes_numbers_that_make_sense(open_shop: OpenShop) -> None:

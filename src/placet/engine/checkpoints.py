@@ -44,6 +44,8 @@ class Resting:
         tries: looks in vain in a row, for the next pause.
         voucher: who says what its principal may by now.
         policies: under which it came to rest, one after the other, the last ones.
+        under: the policy of the step that is being done; None where that cannot be told. The row says it, not what is
+            sealed.
     """
 
     workflow: str
@@ -60,6 +62,7 @@ class Resting:
     code: str | None = None
     policies: tuple[PolicyVersion, ...] = ()
     voucher: Voucher = Voucher.NOBODY
+    under: PolicyVersion | None = None
 
     @property
     def visit(self) -> int:

@@ -12,7 +12,9 @@ Nothing here is remembered: rows say it, as far as their MACs carry them, and th
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from placet.engine import replies
@@ -36,6 +38,7 @@ from placet.model.proposal import Proposal
 from placet.ports.keys import Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
+from placet.rules import lifecycle, operations
 
 _log = logging.getLogger("placet.gate")
 _MOST_QUESTIONS: Final = 100
@@ -43,6 +46,7 @@ _MOST_QUESTIONS: Final = 100
 _MOST_LOOKS: Final = 4
 """While people go on editing; after that the call is refused as edited, and its step proposes it again."""
 _OF_TODAY: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.DENIED})
+_ANSWERS: Final = _OF_TODAY | {ApprovalState.WITHDRAWN}
 
 
 class Following:
@@ -94,28 +98,45 @@ class Following:
     async def _once(
         self, proposal: Proposal, call: Call, session: Session, decision: Decision, asked: list[Approval]
     ) -> Outcome:
-        last = _made_of(asked, call.argument_digest)
-        if last is not None and last.question.edited is not None:
-            return await self._in_its_place(last, asked, proposal, call, session)
-        if isinstance(decision, Ask) and await self._is_taken_back(last, call, decision):
+        made = _made_of(asked)
+        edits = _edits_of(made, call.argument_digest)
+        if edits and await self._is_done(call):
+            return await self._path.outcome(proposal, session)
+        last = next(iter(made.get(call.argument_digest, ())), None)
+        answers = isinstance(decision, Ask) and await self._answers(last, call, decision)
+        for edited in edits:
+            if answers and edited.state is not ApprovalState.SPENT:
+                continue  # of another policy or contract, since it was asked anew as it was proposed
+            outcome = await self._in_its_place(edited, asked, proposal, call, session)
+            if outcome is not None:
+                return outcome
+        if isinstance(decision, Ask) and answers and last is not None and _is_withdrawn(last):
             return await self._taken_back(call, decision)
         return await self._path.outcome(proposal, session)
 
+    async def _is_done(self, call: Call) -> bool:
+        """Whether the ledger answers for the very call that is proposed: nothing is done in its place then."""
+        known = await self._store.effect(call.principal.tenant, call.operation_key)
+        answer = lifecycle.ledger_answer(call, known)
+        return not isinstance(answer, lifecycle.MayDispatch | lifecycle.OtherOperation)
+
     async def _in_its_place(
         self, edited: Approval, asked: list[Approval], proposal: Proposal, was: Call, session: Session
-    ) -> Outcome:
-        """A question that a person made binds, also where policy would ask nobody about the call that it became."""
+    ) -> Outcome | None:
+        """A question that a person made binds, also where policy would ask nobody about the call that it became.
+
+        None where it answers no more: what it was made of comes into question again.
+        """
         arguments = arguments_of(edited.question, self._keys, was.contract)
         instead = replace(proposal, arguments=arguments)
         call = None if arguments is None else self._bound(instead, session)
         if call is None:
-            return await self._path.outcome(proposal, session)
+            return None
         decision = rules.bound_by(edited.question, await self._decider.decide(call, session))
-        newest = next((each for each in asked if each.question.argument_digest == call.argument_digest), edited)
-        if isinstance(decision, Ask) and await self._is_taken_back(newest, call, decision):
+        if isinstance(decision, Ask) and await self._is_taken_back(_about(asked, call, edited), call, decision):
             return replace(await self._taken_back(call, decision), edited_arguments=arguments)
         if not await self._stands(edited, call, decision):
-            return await self._path.outcome(proposal, session)
+            return None
         outcome = await self._path.outcome(instead, session, made=edited.question)
         if isinstance(outcome, Refused) and outcome.code == "edited_by_person":  # once more, meanwhile
             return outcome
@@ -132,13 +153,18 @@ class Following:
         )
         return edited.state in _OF_TODAY and is_of_today and not rules.is_overdue(edited, now=await self._store.now())
 
-    async def _is_taken_back(self, last: Approval | None, call: Call, ask: Ask) -> bool:
+    async def _answers(self, last: Approval | None, call: Call, ask: Ask) -> bool:
+        """Whether the last question is about the call as it was proposed, and what came of it is an answer of today."""
+        is_as_proposed = last is not None and last.question.edited is None and last.state in _ANSWERS
+        return last is not None and is_as_proposed and await self._is_of_now(last, call, ask)
+
+    async def _is_taken_back(self, last: Approval, call: Call, ask: Ask) -> bool:
         """By a person: whatever else closes a question does so with asking another one, or has been dispatched."""
-        if last is None or last.state is not ApprovalState.WITHDRAWN:
-            return False
+        return _is_withdrawn(last) and await self._is_of_now(last, call, ask)
+
+    async def _is_of_now(self, asked: Approval, call: Call, ask: Ask) -> bool:
         known = await self._store.effect(call.principal.tenant, call.operation_key)
-        fence = 0 if known is None else known.fence
-        return rules.asks_for(last.question, call, ask, dispatch_number=fence)
+        return rules.asks_for(asked.question, call, ask, dispatch_number=0 if known is None else known.fence)
 
     async def _taken_back(self, call: Call, ask: Ask) -> Outcome:
         return await self._refusals.refuse(call, ask, "approval_withdrawn", reasons=ask.reasons)
@@ -164,14 +190,9 @@ class Following:
 
     async def _asked(self, call: Call) -> list[Approval]:
         """Sound questions about this very call of its run, the newest first."""
-        tenant, subject = call.principal.tenant, call.principal.identity
+        tenant = call.principal.tenant
         found = await self._store.approvals_of_tool(tenant, call.run_id, call.contract.name, limit=_MOST_QUESTIONS)
-        return [
-            each
-            for each in found
-            if (each.question.subject, each.question.call_id) == (subject, call.call_id)
-            and verify(each, self._keys) is None
-        ]
+        return [each for each in found if _is_of(each.question, call) and verify(each, self._keys) is None]
 
     def _bound(self, proposal: Proposal, session: Session) -> Call | None:
         if not is_principal(session.principal):
@@ -182,14 +203,57 @@ class Following:
             return None
 
 
-def _made_of(asked: list[Approval], digest: Digest) -> Approval | None:
-    """The last question about these arguments, or about what people made of them, that nothing was made of in turn."""
+def _is_of(question: Question, call: Call) -> bool:
+    """About the call, or what people made of it. An operation that its arguments name has another name as edited; any
+    other one keeps its own, and may be asked for by somebody else under the call's id.
+    """
+    is_alike = (question.subject, question.call_id) == (call.principal.identity, call.call_id)
+    return is_alike and (operations.is_business_key(call.contract) or question.operation_key == call.operation_key)
+
+
+def _made_of(asked: list[Approval]) -> dict[Digest, list[Approval]]:
+    """By arguments that were proposed: questions about them, or about what people made of them, that nothing was made
+    of in turn; the last first."""
     named = {each.question.approval_id: each for each in asked}
+    made: dict[Digest, list[Approval]] = {}
+    for each in _last_first(_standing(asked)):
+        made.setdefault(_first_digest(each, named), []).append(each)
+    return made
+
+
+def _edits_of(made: dict[Digest, list[Approval]], digest: Digest) -> list[Approval]:
+    """What people made of these arguments, the last first; before each, what they made of it when it was asked anew, as
+    it is before a second attempt."""
+    found: list[Approval] = []
+    seen: set[ApprovalId] = set()
+
+    def collect(digest: Digest, after: datetime | None) -> None:
+        for each in made.get(digest, ()):
+            question = each.question
+            is_before = after is not None and question.asked_at < after  # of another call under this name
+            if question.edited is None or is_before or question.approval_id in seen:
+                continue
+            seen.add(question.approval_id)
+            collect(question.argument_digest, question.asked_at)
+            found.append(each)
+
+    collect(digest, None)
+    return found
+
+
+def _about(asked: list[Approval], call: Call, edited: Approval) -> Approval:
+    """The last question about these very arguments that nothing was made of, whoever chose them."""
+    about = _last_first(each for each in _standing(asked) if each.question.argument_digest == call.argument_digest)
+    return next(iter(about), edited)
+
+
+def _standing(asked: list[Approval]) -> list[Approval]:
     replaced = {each.question.edited.from_id for each in asked if each.question.edited is not None}
-    standing = [
-        each for each in asked if each.question.approval_id not in replaced and _first_digest(each, named) == digest
-    ]
-    return max(standing, key=lambda each: (each.question.asked_at, not _is_withdrawn(each)), default=None)
+    return [each for each in asked if each.question.approval_id not in replaced]
+
+
+def _last_first(asked: Iterable[Approval]) -> list[Approval]:
+    return sorted(asked, key=lambda each: (each.question.asked_at, not _is_withdrawn(each)), reverse=True)
 
 
 def _first_digest(approval: Approval, named: dict[ApprovalId, Approval]) -> Digest:
@@ -214,6 +278,7 @@ def _is_taken_back_of(anew: Approval, before: Approval | None) -> bool:
 
 
 def _wish(question: Question) -> tuple[object, ...]:
+    """What of two questions about one call has to be alike for the one to be asked in the other's words."""
     return (
         question.argument_digest,
         question.contract_digest,
@@ -221,6 +286,7 @@ def _wish(question: Question) -> tuple[object, ...]:
         question.dispatch_number,
         question.requirement,
         question.terms,
+        question.reminders,
     )
 
 

@@ -28,6 +28,9 @@ _LOOK_SECONDS: Final = 1.0
 _AFTER_FAULT_SECONDS: Final = 5.0
 _LONGEST_ASIDE_SECONDS: Final = 60.0
 _MOST_ASIDE: Final = 5_000
+_LOOKS: Final = 4
+"""Seven seconds: whoever can go on with a run has seen it due by then."""
+_MOST_LEFT: Final = 200
 Name = tuple[str, str]
 """Tenant and run."""
 
@@ -100,7 +103,7 @@ class InlineDriver:
 
         async def one(name: Name) -> bool:
             async with room:
-                return await self._is_moved(name)
+                return await self._is_moved(name, looks=1)
 
         moved, looked_at = 0, set[Name]()
         while names := await self._due(self._at_once * 4, under_way=looked_at):
@@ -139,15 +142,21 @@ class InlineDriver:
         return [name for name in due if name not in aside][:most]
 
     async def _moved(self, name: Name) -> None:
-        await self._is_moved(name)
+        await self._is_moved(name, looks=_LOOKS)
 
-    async def _is_moved(self, name: Name) -> bool:
-        """Whether the run was driven on. One that was not is left aside for a while, each time for longer."""
+    async def _is_moved(self, name: Name, *, looks: int) -> bool:
+        """Whether it was driven on, or postponed. One that was not is left aside for a while, each time for longer.
+
+        Args:
+            looks: so often in a row it is looked at in vain before it is postponed: others may go on with it meanwhile.
+        """
+        times = self._in_vain(name)
         try:
             progress = await self.drive(*name)
-            if isinstance(progress, Unserved):
+            is_left = isinstance(progress, Unserved) and times + 1 < looks and self._leaves_few
+            if isinstance(progress, Unserved) and not is_left:
                 await self._workflows.postpone(progress)
-            if not isinstance(progress, Busy):
+            if not is_left and not isinstance(progress, Busy):
                 self._aside.pop(name, None)
                 return True
         except NotFound:
@@ -158,7 +167,7 @@ class InlineDriver:
             if owes_cancellation():  # ours
                 raise
             _log.warning("a run could not be driven", extra=told(fault))
-        _, times = self._aside.pop(name, (0.0, 0))
+        self._aside.pop(name, None)
         seconds = min(_LONGEST_ASIDE_SECONDS, 2.0 ** min(times, 8))
         self._aside[name] = (self._around.clock.monotonic() + seconds, times + 1)
         if len(self._aside) > _MOST_ASIDE:
@@ -167,6 +176,17 @@ class InlineDriver:
         if len(self._aside) > _MOST_ASIDE:
             self._aside.pop(next(iter(self._aside)))
         return False
+
+    def _in_vain(self, name: Name) -> int:
+        """How often in a row it was of no use to look at it. What was long ago counts no more."""
+        until, times = self._aside.get(name, (0.0, 0))
+        return times if self._around.clock.monotonic() - until < _LONGEST_ASIDE_SECONDS else 0
+
+    @property
+    def _leaves_few(self) -> bool:
+        """With very many, those behind them in the line would not be reached."""
+        now = self._around.clock.monotonic()
+        return sum(until > now for until, _ in self._aside.values()) < _MOST_LEFT
 
     async def _until_next(self) -> float:
         """Seconds until the next run is due. One that is due and was not begun is left aside, and looked at later."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -24,7 +25,6 @@ from placet.model.identifiers import ApprovalId, PolicyVersion
 from placet.model.principal import Principal, Standing, is_principal
 from placet.model.run import Run, RunCheckpoint, RunRest, RunStatus, RunTake
 from placet.model.workflow import End, Failure, State, Workflow
-from placet.ports.waiting import owes_cancellation
 from placet.rules import workflows as rules
 from placet.rules.contracts import step_inputs
 from placet.rules.workflows import Goes
@@ -36,6 +36,8 @@ _UNDER_WAY: Final = frozenset({"effect_unknown", "in_progress"})
 """What a step waits for that is done already, or being done: a deadline makes nothing of it undone."""
 _log = logging.getLogger("placet.workflow")
 _LONGEST_WAIT_SECONDS: Final = 86_400.0
+_LONGEST_ASKING_SECONDS: Final = 30.0
+_NO_ANSWER: Final = object()
 POSTPONED_SECONDS: Final = 30.0
 
 
@@ -48,6 +50,7 @@ class Moves:
         self._definitions = definitions
         self._principal_of = principal_of
         around = self._around
+        self._asking: set[asyncio.Future[object]] = set()
         self._holders = KeyHolders(store=around.store, keys=around.keys, chronicle=around.chronicle)
 
     async def voucher_of(self, principal: Principal) -> Voucher:
@@ -57,7 +60,15 @@ class Moves:
         return Voucher.KEYS if await self._holders.has_keys(principal) else Voucher.NOBODY
 
     def served(self, row: RunCheckpoint) -> tuple[Workflow, Resting] | str:
-        """What does its next step; or why this process does not."""
+        """What does its next step; or why this process does not: whoever began it may ask somebody what its principal
+        may by now whom this process does not know.
+        """
+        found = self.read(row)
+        is_unasked = self._principal_of is None and not isinstance(found, str) and found[1].voucher is Voucher.PROGRAM
+        return "principal_unavailable" if is_unasked else found
+
+    def read(self, row: RunCheckpoint) -> tuple[Workflow, Resting] | str:
+        """Where it rests, in the workflow as it is here; or why nobody here can tell."""
         definition = self._definitions.get(row.workflow)
         if definition is None:
             return "workflow_unknown"
@@ -78,6 +89,7 @@ class Moves:
         if isinstance(served, str):  # the key went between two looks
             return self.unmoved(row, take, served), ()
         definition, resting = served
+        resting = _under(resting, self._gate.policy_version)
         if resting.version != row.version:
             return self._upgraded(definition, resting, row, take)
         principal = await self._principal(resting)
@@ -85,7 +97,7 @@ class Moves:
             return self.unmoved(row, take, principal), ()
         at = definition.state(resting.state)
         assert isinstance(at, State)  # noqa: S101 - nothing rests in an end, nor in what is no state
-        if resting.then is not None and row.policy_version == (self._gate.policy_version or UNKNOWN_POLICY):
+        if resting.then is not None and row.policy_version == (resting.under or UNKNOWN_POLICY):
             return await self._waited(definition, resting, at, run, take)
         resting = replace(resting, then=None)  # what it asked last time is not what it waits for now
         said = await self._said(resting, at, row, principal)
@@ -122,23 +134,31 @@ class Moves:
         was = resting.principal
         if self._principal_of is not None:
             by_now = self._principal_of
-        elif resting.voucher is Voucher.PROGRAM:  # whoever began it asks somebody whom this process does not know
-            return "principal_unavailable"
         elif resting.voucher is Voucher.KEYS:
             by_now = self._holders.by_now
         else:
             return was
-        try:
-            found: object = await by_now(was)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as fault:  # somebody's directory, whatever it raises; its text stays here
-            if owes_cancellation():  # whoever drives it was cancelled
-                raise
-            _log.warning("the principal of a run cannot be looked up", extra=told(fault))
+        found = await self._answered(by_now, was)
+        if found is _NO_ANSWER:
             return "principal_unavailable"
         is_same = is_principal(found) and _who(found) == _who(was)
         return found if is_same else "principal_gone"  # type: ignore[return-value]  # one, by now
+
+    async def _answered(self, by_now: PrincipalOf, was: Principal) -> object:
+        """It is asked in a task of its own, so that a directory which does not end when it is cancelled is left behind.
+
+        Raises:
+            asyncio.CancelledError: whoever drives the run was cancelled.
+        """
+        asking = asyncio.ensure_future(_said(by_now, was))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            await asyncio.wait((asking,), timeout=_LONGEST_ASKING_SECONDS)
+        finally:
+            if not asking.done():
+                asking.cancel()
+        return asking.result() if asking.done() else _NO_ANSWER
 
     async def _is_late(self, run: Run, at: State[Any]) -> bool:
         """Past its deadline, and not in its failure exit. What was dispatched before is asked for all the same: the
@@ -270,10 +290,6 @@ class Moves:
     def _rest(
         self, resting: Resting, take: RunTake, *, code: str | None, waits: tuple[ApprovalId, ...], after: float | None
     ) -> RunRest:
-        known = self._gate.policy_version
-        policy = known or UNKNOWN_POLICY
-        if known is not None:  # one that cannot be told came after none
-            resting = replace(resting, policies=with_policy(resting.policies, known))
         return RunRest(
             tenant=take.tenant,
             run_id=take.run_id,
@@ -285,7 +301,7 @@ class Moves:
             sealed=checkpoints.seal(resting, self._around.keys, tenant=take.tenant, run_id=take.run_id),
             code=code,
             waits=waits,
-            policy_version=policy,
+            policy_version=resting.under or UNKNOWN_POLICY,
             due_after_seconds=after,
         )
 
@@ -296,6 +312,24 @@ class Moves:
         facts = chronicle.of_principal(resting.principal) | {"run_id": take.run_id}
         about = (f"workflow:{resting.workflow}", f"version:{resting.version}", f"visit:{resting.visit}", *more)
         return chronicle.event(kind, facts, detail=detail, reasons=about, model_suggested=False)
+
+
+def _under(resting: Resting, policy: PolicyVersion | None) -> Resting:
+    """Under the policy as it is before anything is asked: a question of one that it becomes meanwhile is asked anew."""
+    if policy is None:  # one that cannot be told came after none
+        return replace(resting, under=None)
+    return replace(resting, under=policy, policies=with_policy(resting.policies, policy))
+
+
+async def _said(by_now: PrincipalOf, was: Principal) -> object:
+    """What somebody's directory says, whatever it raises; its text stays here."""
+    try:
+        return await by_now(was)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:
+        _log.warning("the principal of a run cannot be looked up", extra=told(fault))
+        return _NO_ANSWER
 
 
 def _who(principal: Principal) -> tuple[str, str, Standing]:

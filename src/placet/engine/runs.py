@@ -21,7 +21,7 @@ from placet.engine.driven import Driven
 from placet.engine.run_views import RunDetails, RunLooks, reason_binding
 from placet.engine.settings import GateSettings
 from placet.errors import DecisionRefused, MisuseError, NotFound, RunConflict
-from placet.model.approval import Approval
+from placet.model.approval import Approval, ApprovalState
 from placet.model.audit import AuditEvent, EventKind
 from placet.model.effect import Effect, EffectState
 from placet.model.exact import MOST_LISTED
@@ -242,20 +242,21 @@ class Runs(RunLooks):
     async def withdraw_questions(self, run: Run) -> int:
         """Of a run that is over, take back what is asked and revoke what nobody used; how many.
 
-        Nothing more can be asked or claimed in it by now, so whoever begins this again finds what is left.
+        Nothing more can be asked or claimed in it by now, so whoever begins this again finds what is left. What
+        somebody edits or answers meanwhile is found by the next look.
         """
         if not run.status.is_over:
             return 0
-        count, seen = 0, set[ApprovalId]()
+        count, seen = 0, set[tuple[ApprovalId, ApprovalState]]()
         while True:
             found = await self._store.open_approvals_of_run(run.tenant, run.run_id, limit=MOST_LISTED)
-            fresh = [each for each in found if each.question.approval_id not in seen]
+            fresh = [each for each in found if (each.question.approval_id, each.state) not in seen]
+            if not fresh:
+                return count
             for approval in fresh:
                 closed, ends = self._withdrawal(approval, run), CLOSED_AS[approval.state]
                 count += (await self._store.retire(approval, ends, events=(closed.event,))).state is ends
-            seen.update(each.question.approval_id for each in fresh)
-            if not fresh or len(found) < MOST_LISTED:
-                return count
+            seen.update((each.question.approval_id, each.state) for each in fresh)
 
     async def questions_to_close(self, run: Run) -> tuple[Withdrawal, ...]:
         """What is asked or approved in a run that is about to end, to be closed with its end. What somebody asks

@@ -143,9 +143,9 @@ class Workflows:
             NotFound: there is no such run of a workflow; or it has come to no end, or none that can be read here.
         """
         _, rests = await self._rows(tenant, RunId(run))
-        served = None if rests is None else self._moves.served(rests)
-        if isinstance(served, tuple):
-            definition, resting = served
+        found = None if rests is None else self._moves.read(rests)
+        if isinstance(found, tuple):
+            definition, resting = found
             end = definition.state(resting.state)
             if isinstance(end, End):
                 with suppress(step_inputs.InputBroken):
@@ -168,7 +168,8 @@ class Workflows:
 
         Looked for when the policy here has changed, and again and again, since a process that still has the older one
         may lay runs down for as long as it is there; less and less often by one that has met a newer policy than its
-        own. Two processes that keep two policies do not have people asked in turns: see `Precedence`.
+        own. Two processes that keep two policies do not have people asked in turns: see `Precedence`. What nobody here
+        can go on with is left to those who can: they may have a policy of their own, for good.
         """
         policy, now = self._gate.policy_version, self._around.clock.monotonic()
         if policy is None:
@@ -176,7 +177,8 @@ class Workflows:
         if policy != self._woken_for:
             self._woken_for, self._wakes, self._wakes_at = policy, 0, now
         if now >= self._wakes_at:
-            await self._around.store.wake_runs(policy)
+            served = [(each.name, version) for each in self._definitions.values() for version in _versions_of(each)]
+            await self._around.store.wake_runs(policy, of=served)
             seconds = self._wakes_after_seconds()
             self._wakes = self._wakes + 1 if self._precedence.has_met_a_newer else 1
             self._wakes_at = now + seconds
@@ -288,7 +290,8 @@ class Workflows:
     def _left_to_others(self, row: RunCheckpoint, resting: Resting, now: datetime) -> Patience | None:
         """How long those who have its policy, which came after the one here, are to go on with it."""
         mine = self._gate.policy_version
-        if mine is None or row.driver is not None:
+        is_held = row.lease_until is not None and row.lease_until > now
+        if mine is None or is_held:  # whoever holds it is waited for anyhow; once that is dead, for others of its kind
             return None
         is_due = row.due_at is not None and row.due_at <= now
         return self._precedence.patience(row, resting, mine, is_due=is_due)
@@ -351,6 +354,11 @@ def _names_of(row: RunCheckpoint) -> dict[str, Any]:
         "visit": row.visit,
         "state_version": row.state_version,
     }
+
+
+def _versions_of(definition: Workflow) -> tuple[str, ...]:
+    """Those of a workflow in which a run may rest that goes on here."""
+    return definition.version, *definition.accepts
 
 
 def _origin(workflow: str, inputs: JsonValue, declared: RunLimits) -> str:

@@ -90,7 +90,8 @@ class Unserved(_Progress):
 
     Attributes:
         code: `workflow_unknown`, `workflow_version` (not among what the definition accepts), `workflow_changed` (the
-            same version, of another shape), `upgrade_broken`, `principal_gone`, `paused`, `checkpoint_unreadable`.
+            same version, of another shape), `upgrade_broken`, `principal_unavailable` (nobody here can ask whoever says
+            what its principal may by now), `paused`, `checkpoint_unreadable`.
     """
 
     kind = "unserved"

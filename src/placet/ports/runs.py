@@ -5,7 +5,7 @@ A run that nobody begins is opened by its first proposal, and is counted by the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -137,6 +137,10 @@ class RunRows(Protocol):
         """Runs, of every tenant, that are not over and rest, by tenant and name."""
         ...
 
-    async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        """Have those looked at that rest under another policy, and were not woken so before; how many."""
+    async def wake_runs(self, policy_version: PolicyVersion, *, of: Collection[tuple[str, str]]) -> int:
+        """Have those looked at that rest under another policy, and were not woken so before; how many.
+
+        Args:
+            of: workflows and versions of them; no other run is woken.
+        """
         ...

@@ -426,8 +426,12 @@ class DrivenRunConformance:
             rest = a_rest(mine, code="approval_required", policy_version=PolicyVersion(policy), due_after_seconds=99.0)
             await subject.store.rest_run(rest, events=())
 
-        assert await subject.store.wake_runs(PolicyVersion("policy-2")) == 1
-        assert await subject.store.wake_runs(PolicyVersion("policy-2")) == 0
+        own = (("order", "1"), ("order", "2"))
+        others = (("order", "2"), ("another", "1"), ("1", "order"))
+        assert await subject.store.wake_runs(PolicyVersion("policy-2"), of=others) == 0
+        assert await subject.store.wake_runs(PolicyVersion("policy-2"), of=()) == 0
+        assert await subject.store.wake_runs(PolicyVersion("policy-2"), of=own) == 1
+        assert await subject.store.wake_runs(PolicyVersion("policy-2"), of=own) == 0
 
         assert await subject.store.due_runs(limit=9) == (("acme", RUN),)
 

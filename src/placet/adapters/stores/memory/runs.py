@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -142,8 +142,9 @@ class MemoryRuns(ABC):
         found = {key: row for key, row in self._resting() if after is None or key > after}
         return tuple(found[key] for key in sorted(found)[:limit])
 
-    async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        resting = [(key, row) for key, row in self._resting() if row.due_at != _LONG_AGO]
+    async def wake_runs(self, policy_version: PolicyVersion, *, of: Collection[tuple[str, str]]) -> int:
+        due_later = [(key, row) for key, row in self._resting() if row.due_at != _LONG_AGO]
+        resting = [(key, row) for key, row in due_later if (row.workflow, row.version) in of]
         others = [(key, row) for key, row in resting if row.code and row.policy_version != policy_version]
         for key, row in others:
             self._tables.checkpoints[key] = replace(row, due_at=_LONG_AGO)

@@ -815,7 +815,8 @@ ORDER BY tenant, run_id LIMIT $3;
 
 -- name: wake_runs
 UPDATE run_checkpoints SET due_at = 0
-WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> $1 RETURNING 1;
+WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> $1
+  AND (workflow, version) IN (SELECT named ->> 0, named ->> 1 FROM json_array_elements($2::text::json) AS named) RETURNING 1;
 
 -- name: drop_checkpoint
 DELETE FROM run_checkpoints WHERE tenant = $1 AND run_id = $2;

@@ -7,7 +7,7 @@ all of it. Where a run rests, and what it was begun with, is changed under locks
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -163,10 +163,10 @@ class PostgresRunTables(ABC):
     def change_checkpoint(self, row: RunCheckpoint, *, was: RunCheckpoint) -> None:
         self._state("change_checkpoint", *rows.checkpoint_change(row, was=was))
 
-    def wake_runs(self, policy_version: PolicyVersion) -> int:
+    def wake_runs(self, policy_version: PolicyVersion, of: Collection[tuple[str, str]]) -> int:
         if not self.is_locked:
             raise NotTogether
-        return len(self._known("wake_runs", policy_version))
+        return len(self._known("wake_runs", policy_version, rows.served_text(of)))
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         for name in ("drop_steps", "drop_denials", "drop_tallies", "drop_checkpoint", "drop_run"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +128,8 @@ class PostgresRuns(ABC):
     async def waiting_runs(self, *, after: tuple[str, RunId] | None, limit: int) -> tuple[RunCheckpoint, ...]:
         return tuple(map(rows.checkpoint_from, await self._read("waiting_runs", *(after or ("", "")), limit)))
 
-    async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        return int(await self._write(lambda tables: tables.wake_runs(policy_version), How.LOCKED))
+    async def wake_runs(self, policy_version: PolicyVersion, *, of: Collection[tuple[str, str]]) -> int:
+        return int(await self._write(lambda tables: tables.wake_runs(policy_version, of), How.LOCKED))
 
     @abstractmethod
     async def _write(

@@ -66,6 +66,11 @@ def standings_from(
     )
 
 
+def served_text(served: Iterable[tuple[str, str]]) -> str:
+    """Workflows and versions of them, as statements take them."""
+    return json.dumps(sorted(served))
+
+
 def run_row(run: Run) -> tuple[Any, ...]:
     return (
         run.tenant,

@@ -785,7 +785,8 @@ ORDER BY tenant, run_id LIMIT ?;
 
 -- name: wake_runs
 UPDATE run_checkpoints SET due_at = 0
-WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> ?;
+WHERE due_at > 0 AND driver IS NULL AND code IS NOT NULL AND policy_version <> ?
+  AND (workflow, version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?));
 
 -- name: drop_checkpoint
 DELETE FROM run_checkpoints WHERE tenant = ? AND run_id = ?;

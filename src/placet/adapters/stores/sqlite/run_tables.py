@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -74,8 +75,8 @@ class SqliteRunTables(ABC):
         if self._write("change_checkpoint", *rows.checkpoint_change(row, was=was)) != 1:
             raise StoreUnavailable("The checkpoint moved under its transaction.")
 
-    def wake_runs(self, policy_version: PolicyVersion) -> int:
-        return self._write("wake_runs", policy_version)
+    def wake_runs(self, policy_version: PolicyVersion, of: Collection[tuple[str, str]]) -> int:
+        return self._write("wake_runs", policy_version, rows.served_text(of))
 
     def drop_run(self, tenant: str, run_id: RunId) -> None:
         for name in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,8 @@ class SqliteRuns(ABC):
     async def waiting_runs(self, *, after: tuple[str, RunId] | None, limit: int) -> tuple[RunCheckpoint, ...]:
         return tuple(map(rows.checkpoint_from, self._read("waiting_runs", *(after or ("", "")), limit)))
 
-    async def wake_runs(self, policy_version: PolicyVersion) -> int:
-        return await self._writer.transact(lambda tables: tables.wake_runs(policy_version))
+    async def wake_runs(self, policy_version: PolicyVersion, *, of: Collection[tuple[str, str]]) -> int:
+        return await self._writer.transact(lambda tables: tables.wake_runs(policy_version, of))
 
     @abstractmethod
     def _read(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]: ...
