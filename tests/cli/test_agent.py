@@ -20,7 +20,13 @@ def test_a_task_is_worked_at_with_the_projects_tools(project) -> None:
     assert (ran.code, ran.out) == (0, "Put it. \\u{1b}[31mRed\n")
     assert f"model m at {there.url.split('/')[2]}\n" in ran.err
     assert re.search(r"^succeeded  put  [0-9a-f]{24}\.0  succeeded$", ran.err, re.MULTILINE)
-    assert re.search(r"^refused  forbidden  [0-9a-f]{24}\.0  denied$", ran.err, re.MULTILINE)
+    assert re.search(
+        r"^refused  forbidden  [0-9a-f]{24}\.0  denied\n"
+        r"  reasons: scope_missing\n"
+        r'  next: "things.never" among the scopes of \[agent\] in placet.toml, if it may$',
+        ran.err,
+        re.MULTILINE,
+    )
     assert (project.folder / "put.txt").read_text() == "hello\n"
     names = {tool["function"]["name"] for tool in there.asked[0][1]["tools"]}
     assert {"put", "look", "ask"} <= names
@@ -28,11 +34,12 @@ def test_a_task_is_worked_at_with_the_projects_tools(project) -> None:
 
 def test_it_ends_while_a_person_is_asked_and_is_gone_on_with_afterwards(project) -> None:
     wish = calls(("ask", {"text": "x"}))
-    with endpoint([wish, wish, text("Done.")]) as there:
+    with endpoint([wish, wish, wish, text("Done.")]) as there:
         words = ("agent", "Ask.", "--model", "m", "--base-url", there.url, "--run", "r1", "--wait", "0")
         first = project.run(*words, "--json", **KEY)
         approval_id = first.data["waiting"][0]
         assert (first.code, first.data["ended"]) == (5, "waiting")
+        assert "next: the same command, with --run r1, once it is answered\n" in project.run(*words, **KEY).err
         digest = project.run("approvals", "show", approval_id, "--json").data["digest"]
         assert project.run("approvals", "approve", approval_id, "--digest", digest).code == 0
         again = project.run(*words, **KEY)

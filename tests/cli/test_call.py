@@ -88,6 +88,24 @@ def test_a_scope_that_the_agent_lacks_is_named(project) -> None:
     assert 'next: "things.write" among the scopes of [agent] in placet.toml' in refused.err
 
 
+def test_a_role_that_the_agent_lacks_leads_to_who_names_it(project) -> None:
+    project.rewrite('roles = ["admin"]', 'roles = ["operator"]')
+    refused = project.run("call", "--tool", "grave")
+
+    assert refused.code == 3 and "matrix_operator_high" in refused.out
+    assert "  next: placet tools lint says what [agent] lacks, if it may\n" in refused.err
+    assert "give [agent] the role admin" in project.run("tools", "lint").out
+
+
+def test_what_an_operator_has_stopped_leads_to_the_stop(project) -> None:
+    project.rewrite('"effects.reconcile"]', '"effects.reconcile", "ops.stop"]')
+    assert project.run("stop", "tool:put").code == 0
+    refused = project.run("call", "--tool", "put", "--args", '{"text": "x"}')
+
+    assert refused.code == 1 and refused.out.startswith("refused  put  ")
+    assert "  next: placet stop --list\n" in refused.err
+
+
 def test_text_output_keeps_data_and_talk_apart(project) -> None:
     ran = project.run("call", "--tool", "look", "--args", '{"word": "x"}', "--run", "r", "--call-id", "c1")
     quiet = project.run("call", "--tool", "look", "--quiet")

@@ -55,4 +55,8 @@ def test_what_cannot_be_used_ends_with_2_and_says_where(asked) -> None:
     (asked.folder / "questions.jsonl").write_text(json.dumps(GOOD))
     ran = asked.run("eval", "retrieval", "questions.jsonl", "--documents", "nowhere", "--json")
     assert ran.code == 2
-    assert "index_not_built" in ran.err + ran.out
+    assert (ran.data["code"], ran.data["message"]) == ("usage", "There is no folder of documents at nowhere.")
+    (asked.folder / "empty").mkdir()
+    ran = asked.run("eval", "retrieval", "questions.jsonl", "--documents", "empty", "--json")
+    assert (ran.code, ran.data["code"]) == (2, "usage")
+    assert ran.data["message"] == "The folder of documents at empty has no Markdown in it."

@@ -231,6 +231,32 @@ def test_what_is_new_is_hidden_until_a_person_has_accepted_exactly_what_was_show
     assert desk.acts == [["create", {"title": "x", "tenant_id": "acme"}]]
 
 
+def test_a_scope_of_a_tool_that_nobody_has_accepted_yet_is_no_misspelt_one(desk: Desk) -> None:
+    (desk.project.folder / "upstreams" / "desk.toml").write_text(MANIFEST.replace("things.write", "desk.create"))
+    desk.project.rewrite('scopes = ["things.write"]', 'scopes = ["things.write", "desk.create", "desk.nothing"]')
+
+    level, told = _checks(desk.project.run("doctor", "--json"))["scopes"]
+
+    assert level == "warn" and "desk.nothing of agent" in told and "desk.create" not in told.partition(" (")[0]
+
+
+def test_whoever_looks_for_a_tool_that_is_hidden_is_told_where_it_is(desk: Desk) -> None:
+    ran = desk.project.run("call", "--tool", "desk.create", "--args", '{"title": "x"}')
+    other = desk.project.run("call", "--tool", "dask.create")
+    listed = desk.project.run("tools", "list")
+
+    assert (ran.code, other.code) == (8, 8)
+    assert (
+        "placet: the upstream desk has no tool of this name that is served; placet mcp list desk says why\n" in ran.err
+    )
+    assert "placet: no tool of this project has this name." in other.err
+    assert listed.err == "Hidden are 2 tools that manifests have terms for; placet mcp list says why.\n"
+    assert "desk." not in listed.out
+
+    desk.accept()
+    assert desk.project.run("tools", "list").err == ""
+
+
 def test_at_a_terminal_the_difference_is_shown_and_asked_about(desk: Desk) -> None:
     declined = desk.project.at_terminal("mcp", "accept", "desk", answers=[("[y/N]", b"n\n")])
     assert declined.code != 0 and desk.states() == {"create": "new", "find": "new"}
@@ -352,8 +378,62 @@ def test_a_tool_is_quarantined_by_hand_and_it_is_said_how_to_end_it(accepted: De
     assert (first.code, second.code, absent.code) == (0, 0, 1)
     assert "placet mcp accept desk find" in first.err and "It was quarantined before" in second.err
     assert accepted.call("desk.find", "{}").data["code"] == "quarantined"
+    refused = accepted.project.run("call", "--tool", "desk.find")
+    assert "  next: placet mcp list desk says by whom or why; placet mcp diff desk how to end it\n" in refused.err
     assert accepted.states() == {"create": "accepted", "find": "quarantined"}
     assert accepted.project.run("stop", "--list").err.startswith("Nothing is stopped")
+
+
+def test_whether_a_person_or_the_server_put_a_tool_into_quarantine_is_told_apart(accepted: Desk) -> None:
+    accepted.says({**CREATE, "title": "Create"}, FIND)
+    assert accepted.call().code == 1
+    accepted.says(CREATE, FIND)
+    accepted.run("quarantine", "desk", "find", "--reason", "it answers nonsense")
+
+    listed = accepted.run("list", "--json").data["upstream_tools"]
+    assert [(each["state"], each["quarantined_by"]) for each in listed] == [("quarantined", None), ("quarantined", ME)]
+    told = accepted.run("list").out.splitlines()
+    assert [(" quarantined: described otherwise " in line, f" quarantined by {ME} " in line) for line in told[1:]] == [
+        (True, False),
+        (False, True),
+    ]
+    assert "nonsense" not in "".join(told)
+
+
+def test_what_is_quarantined_and_described_as_accepted_is_shown_with_how_to_end_it(accepted: Desk) -> None:
+    accepted.run("quarantine", "desk", "find")
+    asked = accepted.run("accept", "desk", "find")
+    shown = accepted.run("diff", "desk")
+    named = accepted.run("diff", "desk", "find", "--json").data["tools"]
+
+    assert (asked.code, "placet mcp diff desk find prints its digest" in asked.err) == (2, True)
+    digest = named[0]["described"]
+    assert (shown.code, len(named), named[0]["state"], named[0]["differences"]) == (0, 1, "quarantined", [])
+    assert shown.out.startswith(f"desk find  quarantined by {ME}  {digest}\n") and "desk create" not in shown.out
+    assert "Nothing differs from what was accepted." in shown.err
+    assert f"To end the quarantine: placet mcp accept desk find --digest {digest}" in shown.err
+
+    ended = accepted.run("accept", "desk", "find", "--digest", digest)
+    assert ended.code == 0
+    assert "It is as it was accepted before: processes that run serve it too." in ended.err
+    assert "refused" not in ended.err
+    assert accepted.states() == {"create": "accepted", "find": "accepted"}
+
+
+@pytest.mark.parametrize("words", [("diff", "desk"), ("accept", "desk"), ("accept", "desk", "find")])
+def test_of_a_server_that_could_not_be_asked_nobody_says_that_nothing_differs(
+    accepted: Desk, words: tuple[str, ...]
+) -> None:
+    (accepted.project.folder / "tools.json").unlink()
+
+    in_words, as_data = accepted.run(*words), accepted.run(*words, "--json")
+
+    assert (in_words.code, in_words.out, "Nothing differs" in in_words.err) == (1, "", False)
+    assert (as_data.code, as_data.data["code"], "PATH, HOME" in as_data.data["hint"]) == (
+        1,
+        "upstream_unreachable",
+        True,
+    )
 
 
 # ---------------------------------------------------------------- the file

@@ -260,3 +260,11 @@ def test_a_misspelt_member_is_refused_with_the_one_that_was_meant(project: Proje
     ran = project.run("mcp", "serve")
     assert ran.code == 2
     assert "'mcp'" in ran.err
+
+
+def test_whoever_starts_it_at_a_terminal_is_told_who_should(project: Project) -> None:
+    ran = project.at_terminal("mcp", "serve", answers=[("Ctrl-D ends it", b"\x04")])
+
+    assert ran.code == 0
+    assert "MCP goes over standard input and output here: an MCP client starts this command." in ran.out
+    assert "placet mcp serve --http 127.0.0.1:8421" in ran.out

@@ -9,6 +9,7 @@ import pytest
 SUMMARY = {"name", "version", "effect_class", "risk", "permission", "approval", "has_probe"}
 DETAILS = SUMMARY | {
     "schema",
+    "has_precondition",
     "description",
     "isolation",
     "timeout_seconds",

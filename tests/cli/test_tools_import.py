@@ -46,6 +46,34 @@ def test_whatever_the_tools_module_raises_is_told_by_its_safe_name_alone(project
         assert "S3cr3t" not in text
 
 
+def test_a_tool_that_cannot_be_is_told_with_its_place(project) -> None:
+    source = "import placet\n\n\n@placet.tool(effect='maybe')\ndef look() -> str: ...\n\n\nTOOLS = [look]\n"
+    (project.folder / "tools.py").write_text(source)
+
+    ran = project.run("tools", "list", "--json")
+
+    assert (ran.code, ran.data["hint"]) == (2, "Mend tools.py, line 4. PLACET_DEBUG=1 shows the traceback.")
+    assert "effect" in ran.data["message"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "code", "said"),
+    [
+        ("look", "tools_not_loaded", "tools:TOOLS is one tool, where a collection of them is meant."),
+        ("[look, plain]", "contract_invalid", "Entry 2 of tools:TOOLS was not made with placet.tool."),
+    ],
+)
+def test_what_is_no_collection_of_tools_is_told_as_that(project, tools: str, code: str, said: str) -> None:
+    look = "@placet.tool(effect='read')\ndef look() -> str:\n    'Look.'\n    return ''\n"
+    plain = "def plain() -> str: ..."
+    (project.folder / "tools.py").write_text(f"import placet\n\n{look}\n{plain}\n\nTOOLS = {tools}\n")
+
+    for words in (("tools", "list"), ("call", "--tool", "look")):
+        ran = project.run(*words, "--json")
+        assert (ran.code, ran.data["code"], ran.data["message"]) == (2, code, said)
+        assert "TOOLS = [" in ran.data["hint"]
+
+
 def test_a_name_that_the_module_does_not_have_is_named(project) -> None:
     project.rewrite('tools = "tools:', 'tools = "tools:MISSPELT_')
 

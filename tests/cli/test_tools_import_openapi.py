@@ -117,6 +117,21 @@ def test_what_is_no_document_is_refused_with_its_code(bare: Project, imported: C
     assert imported(file="absent.yaml").code == 2
 
 
+def test_an_address_is_not_read_and_it_is_said_what_is(bare: Project) -> None:
+    ran = bare.run("tools", "import", "openapi", "https://desk.example.com/openapi.json", "--json")
+
+    assert (ran.code, ran.data["code"]) == (2, "usage")
+    assert ran.data["message"] == "A document is a file, reviewed with the project; no address is read."
+    assert ran.data["hint"].startswith("Save it first: curl -sf https://desk.example.com/openapi.json > ")
+
+
+def test_an_address_that_was_given_is_the_one_that_is_suggested(bare: Project, imported: Callable[..., Ran]) -> None:
+    ran = imported("--url", "https://mine.example.com")
+
+    assert ran.code == 0
+    assert "To have them as tools: --name NAME --url https://mine.example.com\n" in ran.err
+
+
 def test_the_desk_of_the_demo_can_be_imported(bare: Project, imported: Callable[..., Ran]) -> None:
     ran = bare.run("tools", "import", "openapi", str(document()), "--json")
     shown = ran.data["operations"]

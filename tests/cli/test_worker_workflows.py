@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import runpy
 import signal
 from collections.abc import Callable, Coroutine
@@ -124,6 +125,22 @@ def test_a_worker_drives_the_runs_of_the_projects_workflows_and_ends_after_the_s
     assert flowing.run("worker", "--once", "--json").data["moved"] == 0
 
 
+def test_a_run_that_somebody_has_to_drive_is_said_to_be_due(flowing: Project) -> None:
+    def rests() -> str:
+        (line,) = (each for each in flowing.run("runs", "show", "r1").out.splitlines() if each.startswith("rests"))
+        return line.removeprefix("rests").strip()
+
+    within(flowing, _begun)
+    assert rests() == "ASK (visit 1) of flow 1, due: whoever serves its workflow drives it"
+
+    assert flowing.run("worker", "--once").code == 0
+    assert re.fullmatch(r"ASK \(visit 1\) of flow 1, approval required, looked at again 20\S+Z", rests())
+
+    [waiting] = flowing.run("approvals", "list", "--json").data["approvals"]
+    assert flowing.approved(waiting["approval_id"]).code == 0
+    assert rests() == "ASK (visit 1) of flow 1, due: whoever serves its workflow drives it"
+
+
 def test_the_option_names_others_and_a_function_makes_them_on_the_gate(flowing: Project) -> None:
     flowing.rewrite('workflows = "flows:FLOWS"', "")
     within(flowing, _begun)
@@ -157,8 +174,34 @@ def test_what_is_no_workflow_is_told_before_anything_is_driven(flowing: Project,
     assert within(flowing, _seen) == ("ready", "ASK")
 
 
+def test_one_workflow_where_a_collection_is_meant_is_told_as_that(flowing: Project) -> None:
+    ran = flowing.run("worker", "--once", "--json", "--workflows", "flows:FLOW")
+
+    assert ran.data["message"] == "flows:FLOW is one workflow, where a collection of them is meant."
+    assert "WORKFLOWS = (ORDER,)" in ran.data["hint"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('next=("NOWHERE",)', "ASK may go on to 'NOWHERE', which is no state."),
+        ("next=7", "next= of ASK is a tuple of names of states."),
+    ],
+)
+def test_a_definition_that_cannot_be_is_told_with_its_place(flowing: Project, wrong: str, said: str) -> None:
+    file = flowing.folder / "flows.py"
+    source = re.sub(r"next=\(.*?\)", wrong, file.read_text(), count=1)
+    file.write_text(source)
+
+    ran = flowing.run("worker", "--once", "--json")
+
+    assert (ran.code, ran.data["code"], ran.data["message"]) == (2, "misuse", said)
+    assert re.fullmatch(r"Mend flows\.py, line \d+\. PLACET_DEBUG=1 shows the traceback\.", ran.data["hint"])
+
+
 def test_a_place_that_is_none_is_told_with_its_form(flowing: Project) -> None:
     ran = flowing.run("worker", "--once", "--json", "--workflows", "flows")
     assert (ran.code, ran.data["code"]) == (2, "config_invalid")
+    assert ran.data["hint"] == 'A module and a name in it, such as "workflows:WORKFLOWS".'
     assert 'workflows = "flows:FLOWS"' not in ran.err
     assert flowing.run("config", "show", "--json").data["settings"]["workflows"]["value"] == "flows:FLOWS"

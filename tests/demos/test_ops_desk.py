@@ -2,7 +2,12 @@
 
 import asyncio
 import json
+import re
+import select
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -281,3 +286,56 @@ async def test_every_creation_that_arrives_is_remembered_whatever_becomes_of_it(
         ("OPS-1001", "key 1"),
         ("OPS-1002", '["business","ü"]'),
     ]
+
+
+# Started by hand, as docs/openapi.md has it
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            "placet.demos.ops.desk",
+            "the ticket desk serves at {url}; its document is {url}/openapi.json; Ctrl-C ends it\n",
+        ),
+        ("placet.demos.support.drafts", "the drafts service serves at {url}; Ctrl-C ends it\n"),
+    ],
+)
+def test_a_service_that_is_started_by_hand_says_where_it_serves(program, said, tmp_path):
+    command = [sys.executable, "-m", program, "--store", str(tmp_path / "kept.db")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as service:
+        try:
+            assert select.select([service.stderr], [], [], 60)[0]
+            line = service.stderr.readline()
+            url = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert line == said.format(url=url and url[0])
+            assert httpx.get(f"{url[0]}/health", trust_env=False).json() == {"status": "ok"}
+        finally:
+            service.send_signal(signal.SIGINT)
+            out, err = service.communicate(timeout=30)
+    assert (service.returncode, out, err) == (0, "", "")
+
+
+def test_a_service_that_cannot_begin_says_why_and_what_to_do(tmp_path):
+    def ended(*arguments: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "placet.demos.ops.desk", *arguments]
+        found = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        return found.returncode, found.stdout, found.stderr
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert ended("--store", str(tmp_path / "kept.db"), "--port", port) == (
+            2,
+            "",
+            f"the ticket desk cannot listen on port {port} (Address already in use): "
+            "take another with --port, or 0 for one that is free\n",
+        )
+    (tmp_path / "text").write_text("no database, and longer than the head of one " * 9)
+    for store in (tmp_path / "absent" / "kept.db", tmp_path / "text", tmp_path):
+        assert ended("--store", str(store)) == (
+            2,
+            "",
+            f"the ticket desk cannot keep tickets in {store}: --store is a file of its own in a folder that is there\n",
+        )
+    code, _, err = ended("--store", str(tmp_path / "kept.db"), "--port", "70000")
+    assert (code, "--port: it is a number from 0 to 65535" in err) == (2, True)

@@ -21,7 +21,7 @@ from placet.demos.support.contracts import FoundText
 from placet.demos.support.drafts_client import DraftsClient, DraftsProcess
 from placet.demos.support.fooled import is_shown_as_data
 from placet.demos.support.tools import DRAFT, SEARCH, STATUS
-from placet.demos.support.workflow import SUPPORT, Question, Reply
+from placet.demos.support.workflow import SUPPORT, Question, Reply, counted
 from placet.knowledge import NOTICE
 from placet.knowledge.places import building, place_of
 from tests.demos.support import AGENT, DOCUMENTS, KNOWN, OTHER, UNKNOWN, Desk, OpenDesk, library_of, opened
@@ -208,6 +208,36 @@ async def test_a_question_that_is_not_answered_is_counted_by_why(open_desk: Open
         (await desk.gate.submit(call, principal=AGENT, run="r2")).unwrap()
 
         assert counted() == [1, number]
+
+
+@pytest.mark.req("B181", "B190")
+async def test_a_question_that_comes_before_its_index_is_counted(open_desk: OpenDesk, tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    meter = placet.knowledge_meter(registry)
+    desk = await open_desk(workflow=counted(SUPPORT, meter), meter=meter)
+
+    def refused() -> list[float | None]:
+        reasons = ("index_not_ready", "index_unreadable")
+        return [registry.get_sample_value("placet_refusals_total", {"reason": reason}) for reason in reasons]
+
+    async def search(base: str, call_id: str) -> None:
+        call = {"call_id": call_id, "tool": SEARCH, "arguments": {"query": "invoice", "knowledge_base_id": base}}
+        assert (await desk.gate.submit(call, principal=AGENT, run="past-it")).code == "tool_rejected"
+
+    await desk.ask(KNOWN, "ready")
+    assert refused() == [0, 0]
+
+    await desk.ask(Question(text=KNOWN.text, knowledge_base_id="other"), "early")
+    assert refused() == [1, 0]
+
+    await search("other", "c1")
+    assert refused() == [2, 0]
+
+    for path in (tmp_path / "indexes").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"not an index")
+    await search("help", "c2")
+    assert refused() == [2, 1]
 
 
 @pytest.mark.req("B192")

@@ -64,8 +64,11 @@ def test_the_whole_story_holds_and_its_numbers_come_from_the_stores(environment:
     assert is_gone(service_of(ended.stderr))
 
 
-def test_it_is_told_in_chinese_too(environment: dict[str, str]) -> None:
-    ended = run(environment, "--yes-as", "mara", "--language", "zh")
+@pytest.mark.req("B181")
+def test_it_is_told_in_chinese_too_and_why_questions_were_not_answered_is_counted(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    ended = run(environment, "--yes-as", "mara", "--language", "zh", "--keep", str(tmp_path / "kept"))
 
     assert (ended.returncode, ended.stderr) == (0, "")
     words = LANGUAGES["zh"]
@@ -74,6 +77,13 @@ def test_it_is_told_in_chinese_too(environment: dict[str, str]) -> None:
     assert words.answerable in ended.stdout
     assert "order-callback-lost.zh#" in ended.stdout
     assert re.search(r"审计核对 +通过\n", ended.stdout)
+    metrics = (tmp_path / "kept" / "gate" / "metrics.txt").read_text().splitlines()
+    assert [line for line in metrics if line.startswith("placet_refusals_total")] == [
+        'placet_refusals_total{reason="index_not_ready"} 1.0',
+        'placet_refusals_total{reason="index_unreadable"} 0.0',
+        'placet_refusals_total{reason="nothing_found"} 1.0',
+        'placet_refusals_total{reason="too_weak"} 0.0',
+    ]
 
 
 def test_each_language_says_everything_with_the_same_names() -> None:

@@ -7,12 +7,14 @@ import importlib.util
 import pkgutil
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import placet
 from placet.errors import ConfigurationError
+from placet.model.upstreams import StdioWay, Upstream
 from placet.proof.doctor.checks import Deployment, Depth, Level, Patient, Saying, ok, skipped
 from placet.proof.doctor.scopes import OWN_SCOPES, scopes
 from placet.rules.asking import Approvers, AskRule, AskRules
@@ -61,6 +63,18 @@ def test_scopes_of_tools_of_placet_and_of_the_rules_are_known() -> None:
     assert said(**with_scopes("orders.refund", *OWN_SCOPES)).level is Level.OK
     assert said(**with_scopes("treasury.sign"), policy=placet.Matrix(asks=rules)).level is Level.OK
     assert said(**with_scopes("treasury.sign")).level is Level.WARN
+
+
+def test_scopes_of_a_manifest_are_known_before_its_tools_are_accepted(tmp_path: Path) -> None:
+    manifest = tmp_path / "desk.toml"
+    manifest.write_text('[tools.create]\neffect = "write"\nrisk = "medium"\npermission = "desk.create"\n')
+    way = StdioWay(command="desk-server", folder=tmp_path)
+    upstream = Upstream(name="desk", way=way, manifest=manifest)
+
+    assert said(**with_scopes("desk.create")).level is Level.WARN
+    assert said(**with_scopes("desk.create"), upstreams=(upstream,)).level is Level.OK
+    manifest.write_text("no manifest")
+    assert said(**with_scopes("desk.create"), upstreams=(upstream,)).level is Level.WARN
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Nothing here connects, but for whoever asks what a server says now.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from placet.adapters.keys import load_key_file
 from placet.adapters.pins import PinFile
 from placet.adapters.referenced_secrets import SecretMissing, secret_of
+from placet.bootstrap.extras import how_to_install
 from placet.bootstrap.joined import Joined
 from placet.errors import ConfigurationError, ManifestError
 from placet.model.destinations import SecretPlace, SecretRef
@@ -44,6 +46,8 @@ def lacking(upstream: Upstream) -> tuple[str, ...]:
     """What an upstream needs and this machine has not, in words; nothing is started, connected or told of a secret."""
     way = upstream.way
     found: list[str] = []
+    if not isinstance(way, OpenApiWay) and find_spec("mcp") is None:
+        found.append(f"mcp is not installed: {how_to_install('mcp')}")
     match way:
         case StdioWay():
             found.extend(f"there is no program {program!r} here" for program in missing_programs(upstream))

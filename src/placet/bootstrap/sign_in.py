@@ -264,4 +264,6 @@ def _rate_limiter(limits: RateLimits, clock: Clock, meter: Meter) -> RateLimiter
 
 def _require_library(name: str, extra: str, *, is_needed: bool) -> None:
     if is_needed and find_spec(name) is None:
-        raise ConfigurationError(f"Front doors need {name}, which is not installed.", hint=how_to_install(extra))
+        raise ConfigurationError(
+            f"Front doors need {name}, which is not installed.", code="extra_missing", hint=how_to_install(extra)
+        )

@@ -119,7 +119,9 @@ def require_asyncpg() -> None:
     """
     if find_spec("asyncpg") is None:
         raise ConfigurationError(
-            "A PostgreSQL store needs asyncpg, which is not installed.", hint=how_to_install("postgres")
+            "A PostgreSQL store needs asyncpg, which is not installed.",
+            code="extra_missing",
+            hint=how_to_install("postgres"),
         )
 
 

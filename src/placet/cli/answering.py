@@ -85,8 +85,13 @@ def refuse_unlike(seen: Sequence[Seen]) -> None:
     """Several may be approved together only where one look tells what all of them do.
 
     Raises:
-        UsageProblem: they are of different tools or versions, or their arguments of different shapes.
+        UsageProblem: they are of different tools or versions, or their arguments of different shapes; or a call of
+            them has to be approved by itself.
     """
+    if len(seen) > 1 and any(is_grave(each.view) for each in seen):
+        raise UsageProblem(
+            "Nothing was approved: what is of high or critical risk, or cannot be undone, is approved one by one"
+        )
     kinds = {(each.view.tool, each.view.tool_version, shape_of(each.view.arguments)) for each in seen}
     if len(kinds) > 1:
         raise UsageProblem(

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from placet.bootstrap.extras import how_to_install
 from placet.bootstrap.relaying import relay_sides
 from placet.bootstrap.surroundings import configure_logging, mcp_meter, random_ids, system_clock
 from placet.cli.settings import Settings
 from placet.cli.versions import version_facts
-from placet.errors import ConfigurationError, MisuseError
+from placet.errors import MisuseError
 from placet.model.serving import Listening
 from placet.rules.serving import MCP_PATH
 
@@ -29,16 +27,6 @@ if TYPE_CHECKING:
     from placet.serve.mcp_front import McpFront
 
 _PAGES: Final = "/approvals/"
-
-
-def require_mcp() -> None:
-    """Raises:
-    ConfigurationError: the library behind the door, which is an extra, is not installed.
-    """
-    if find_spec("mcp") is None:
-        raise ConfigurationError(
-            "Serving MCP needs mcp, which is not installed.", code="extra_missing", hint=how_to_install("mcp")
-        )
 
 
 def mcp_server_of(

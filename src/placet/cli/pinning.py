@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from placet.cli.extras import require_mcp
 from placet.cli.failing import UsageProblem
 from placet.cli.project import open_project
+from placet.cli.screen import shown
 from placet.cli.settings import Settings
 from placet.errors import ManifestError, PlacetError
 from placet.model.pins import Definition, Pin, Pins, PinState
+from placet.model.stopping import StopScope
 from placet.model.upstreams import Manifest, OpenApiWay, Upstream
 from placet.rules.standings import ToolStanding, standings
+from placet.rules.upstream_names import contract_names
 
 if TYPE_CHECKING:
     from placet.engine.gate import Gate
@@ -29,11 +33,15 @@ class Look:
     Attributes:
         standings: of each of its tools.
         problems: what keeps something of it from being known, each in one line.
+        fault: why it could not be asked what it says now; None where it was, or was not to be.
+        quarantined_by: who put a tool into quarantine by hand; of another one its server said otherwise.
     """
 
     upstream: Upstream
     standings: tuple[ToolStanding, ...]
     problems: tuple[str, ...]
+    fault: PlacetError | None
+    quarantined_by: Mapping[str, str]
 
 
 def upstream_named(settings: Settings, name: str) -> Upstream:
@@ -65,7 +73,10 @@ async def looked_at(
 
     Raises:
         UsageProblem: an upstream is not for this tenant.
+        ConfigurationError: a server is to be asked, and the library for it is not installed.
     """
+    if ask:
+        require_askable(upstreams)
     async with open_project(settings, ()) as gate:
         return await looks(gate, upstreams, ask=ask, tenant=tenant)
 
@@ -75,27 +86,51 @@ async def looks(gate: Gate, upstreams: Sequence[Upstream], *, ask: bool, tenant:
     for each in upstreams:
         if tenant is not None and each.tenants is not None and tenant not in each.tenants:
             raise UsageProblem(f"{each.name!r} is not for the tenant {tenant!r}.")
-    pins, quarantined = gate.pins.pins(), await gate.pins.quarantined()
+    pins, people = gate.pins.pins(), await _who_quarantined(gate)
     told = [] if pins.fault is None else [f"the file of pins is not believed: {pins.fault.value}"]
     found = await asyncio.gather(*(_described(each, tenant) if ask else _unasked(each) for each in upstreams))
     return tuple(
-        _look(each, pins, quarantined, live, [*told, *problems])
-        for each, (live, problems) in zip(upstreams, found, strict=True)
+        _look(each, pins, people, live, told, fault) for each, (live, fault) in zip(upstreams, found, strict=True)
     )
 
 
 def _look(
     upstream: Upstream,
     pins: Pins,
-    quarantined: frozenset[str],
+    people: Mapping[str, str | None],
     live: tuple[Definition, ...] | None,
-    problems: list[str],
+    told: Sequence[str],
+    fault: PlacetError | None,
 ) -> Look:
     manifest, lacking = _manifest_of(upstream)
     if isinstance(upstream.way, OpenApiWay):
         pins = _of_document(live or ())
-    found = standings(upstream.name, pins=pins, manifest=manifest, live=live, quarantined=quarantined)
-    return Look(upstream=upstream, standings=found, problems=tuple(problems + lacking))
+    found = standings(upstream.name, pins=pins, manifest=manifest, live=live, quarantined=people.keys())
+    problems = (*told, *([] if fault is None else [str(fault)]), *lacking)
+    by = {each.tool: person for each in found if (person := _who(each, people)) is not None}
+    return Look(upstream=upstream, standings=found, problems=problems, fault=fault, quarantined_by=by)
+
+
+async def _who_quarantined(gate: Gate) -> dict[str, str | None]:
+    """The quarantines in force, by their keys: who began each by hand; None of what was seen described otherwise."""
+    records, keys = await gate.store.stop_records(), await gate.pins.quarantined()
+    who = {each.scope: None if each.note is None else each.note.subject for each in records}
+    return {key: who.get(key) for key in keys}
+
+
+def _who(standing: ToolStanding, people: Mapping[str, str | None]) -> str | None:
+    if standing.state is not PinState.QUARANTINED or standing.pin is None or standing.name is None:
+        return None
+    return people.get(StopScope.quarantine(standing.name, standing.pin.digest).key)
+
+
+def require_askable(upstreams: Sequence[Upstream]) -> None:
+    """
+    Raises:
+        ConfigurationError: one of them is an MCP server, and the library that asks such is not installed.
+    """
+    if not all(isinstance(each.way, OpenApiWay) for each in upstreams):
+        require_mcp("Asking MCP servers")
 
 
 def _of_document(definitions: Sequence[Definition]) -> Pins:
@@ -114,18 +149,27 @@ def _manifest_of(upstream: Upstream) -> tuple[Manifest | None, list[str]]:
         return None, [str(error)]
 
 
-async def _described(upstream: Upstream, tenant: str | None) -> tuple[tuple[Definition, ...] | None, list[str]]:
+async def _described(
+    upstream: Upstream, tenant: str | None
+) -> tuple[tuple[Definition, ...] | None, PlacetError | None]:
     from placet.bootstrap.declared import described
 
     try:
-        return await described(upstream, tenant=tenant), []
+        return await described(upstream, tenant=tenant), None
     except PlacetError as error:
-        return None, [str(error)]
+        return None, error
 
 
-async def _unasked(upstream: Upstream) -> tuple[tuple[Definition, ...] | None, list[str]]:
+async def _unasked(upstream: Upstream) -> tuple[tuple[Definition, ...] | None, PlacetError | None]:
     """A document is a file of the project: it is read all the same."""
-    return await _described(upstream, None) if isinstance(upstream.way, OpenApiWay) else (None, [])
+    return await _described(upstream, None) if isinstance(upstream.way, OpenApiWay) else (None, None)
+
+
+def hidden_tools(settings: Settings, served: Collection[str]) -> int:
+    """How many tools that a manifest has terms for are not among those served. No server is asked."""
+    manifests = [(each.name, _manifest_of(each)[0]) for each in settings.upstreams]
+    names = [contract_names(server, manifest.terms) for server, manifest in manifests if manifest is not None]
+    return sum(name not in served for each in names for name in each.values())
 
 
 def pin_text(pin: Pin | None) -> str:
@@ -133,8 +177,12 @@ def pin_text(pin: Pin | None) -> str:
     return "-" if pin is None else pin.digest[:12]
 
 
-def state_text(standing: ToolStanding) -> str:
+def state_text(standing: ToolStanding, *, quarantined_by: str | None) -> str:
     match standing.state:
+        case PinState.QUARANTINED if quarantined_by is not None:
+            return f"quarantined by {shown(quarantined_by)}"
+        case PinState.QUARANTINED:
+            return "quarantined: described otherwise"
         case PinState.NO_TERMS:
             return "no manifest entry"
         case PinState.NEW if standing.effect is None:

@@ -21,7 +21,14 @@ from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsagePr
 from placet.cli.people import ListedPeople
 from placet.cli.session import Session
 from placet.cli.settings import FILE_NAME, Settings
-from placet.errors import ConfigurationError, KeyMaterialError, PlacetError, PolicyFileError, StoreNotWritable
+from placet.errors import (
+    ConfigurationError,
+    ContractError,
+    KeyMaterialError,
+    PlacetError,
+    PolicyFileError,
+    StoreNotWritable,
+)
 from placet.model.principal import Principal
 from placet.rules.addresses import shown_word
 
@@ -101,7 +108,21 @@ def _own_tools(settings: Settings) -> tuple[Tool, ...]:
             f'No tools are named: [placet] in placet.toml needs tools = "module:ATTRIBUTE"{_no_file(settings)}',
             hint="" if settings.file is not None else "placet init",
         )
-    return _imported("tools", settings.tools, settings.folder, tuple)
+    place = settings.tools
+    return _imported("tools", place, settings.folder, lambda value: _tools_of(value, place))
+
+
+def _tools_of(value: Any, place: str) -> tuple[Tool, ...]:
+    from placet.rules.contracts import Tool
+
+    hint = "Name a collection of what @placet.tool(...) makes: TOOLS = [look, put] in the module."
+    if isinstance(value, Tool):
+        raise ToolsNotLoaded(f"{shown_word(place)} is one tool, where a collection of them is meant.", hint=hint)
+    tools = tuple(value)
+    for number, each in enumerate(tools, start=1):
+        if not isinstance(each, Tool):
+            raise ContractError(f"Entry {number} of {shown_word(place)} was not made with placet.tool.", hint=hint)
+    return tools
 
 
 def load_workflows(settings: Settings, place: str) -> Callable[[Gate], Workflows]:
@@ -173,7 +194,10 @@ _FAULTS: dict[str, type[ConfigurationError]] = {"tools": ToolsNotLoaded, "workfl
 
 def _imported(what: str, place: str, folder: Path, read: Callable[[Any], Value]) -> Value:
     if _PLACE.fullmatch(place) is None:
-        raise ConfigProblem(f'{what} = {shown_word(place)!r} is not of the form "module:ATTRIBUTE"')
+        raise ConfigProblem(
+            f'{what} = {shown_word(place)!r} is not of the form "module:ATTRIBUTE"',
+            hint=f'A module and a name in it, such as "{what}:{what.upper()}".',
+        )
     module_name, _, attribute = place.partition(":")
     value: Any = None
     lacking: str | None = None
@@ -188,9 +212,11 @@ def _imported(what: str, place: str, folder: Path, read: Callable[[Any], Value])
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the user's module raises, its text stays there
-        if _is_ours(error):
-            raise
         _show_traceback()
+        if _is_ours(error):
+            if isinstance(error, PlacetError) and not error.hint:
+                error.hint = f"Mend {_place_in(folder, error) or 'the module'}. PLACET_DEBUG=1 shows the traceback."
+            raise
         is_lacking = lacking is not None and type(error) is AttributeError
         happened = f"there is no {lacking} in it" if is_lacking else _what_happened(error, folder)
         fault = _FAULTS[what](
@@ -211,6 +237,8 @@ def _is_ours(error: BaseException) -> bool:
     """Whether it is one of placet's very classes, so that its text is placet's; a subclass may say anything."""
     from placet.rules.foreign import UNTRUSTED_EXCEPTION, safe_exception_name
 
+    if type(error) in _FAULTS.values():
+        return True
     return safe_exception_name(error) != UNTRUSTED_EXCEPTION and isinstance(error, PlacetError)
 
 
@@ -218,16 +246,23 @@ def _what_happened(error: BaseException, folder: Path) -> str:
     """The exception's safe name, and where in the project it came from. Never its text."""
     from placet.rules.foreign import safe_exception_name
 
+    found = _place_in(folder, error)
+    place = f" in {found}" if found else ""
+    if type(error) is ModuleNotFoundError and type(error.name) is str:
+        place += f" (no module named {error.name!r})"
+    return f"{safe_exception_name(error)}{place}"
+
+
+def _place_in(folder: Path, error: BaseException) -> str:
+    """The innermost line of the project that it came through; empty where it came through none."""
     place = ""
     frame = error.__traceback__
     while frame is not None:
         file = Path(frame.tb_frame.f_code.co_filename)
         if file.is_relative_to(folder):
-            place = f" in {file.relative_to(folder)}, line {frame.tb_lineno}"
+            place = f"{file.relative_to(folder)}, line {frame.tb_lineno}"
         frame = frame.tb_next
-    if type(error) is ModuleNotFoundError and type(error.name) is str:
-        place += f" (no module named {error.name!r})"
-    return f"{safe_exception_name(error)}{place}"
+    return place
 
 
 @contextmanager

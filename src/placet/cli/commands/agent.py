@@ -5,17 +5,19 @@ from __future__ import annotations
 import secrets
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from placet.cli.failing import UsageProblem
+from placet.cli.next_steps import next_step
 from placet.cli.project import agent, checked, finish, load_tools, open_project, require_store
 from placet.cli.screen import shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.table import Exit
 from placet.model.exact import is_seconds
-from placet.model.outcome import AwaitingApproval
+from placet.model.outcome import AwaitingApproval, Refused
 from placet.model.principal import is_identity
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ def run_agent(
     def heard(answered: Answered) -> None:
         outcome = answered.outcome
         session.screen.warn(f"{outcome.status}  {shown(outcome.tool)}  {shown(outcome.call_id)}  {shown(outcome.code)}")
+        if isinstance(outcome, Refused) and outcome.reasons:
+            session.screen.warn(f"  reasons: {shown(', '.join(outcome.reasons))}")
+        if (step := next_step(outcome, tools)) is not None:
+            session.screen.warn(f"  next: {step}")
         if isinstance(outcome, AwaitingApproval):
             session.screen.warn(f"  next: placet approvals show {shown(outcome.approval_id)}")
             if wait:
@@ -123,6 +129,8 @@ def _show(session: Session, run: str, ending: Ending) -> None:
     session.screen.line(shown(ending.words) if ending.words else f"({ending.kind.value}, without words)")
     for approval_id in ending.waiting:
         session.screen.warn(f"a person has not answered yet: {shown(approval_id)}")
+    if ending.waiting:
+        session.screen.warn(f"next: the same command, with --run {quote(shown(run))}, once it is answered")
 
 
 def _task(said: str) -> str:

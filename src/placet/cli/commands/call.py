@@ -15,6 +15,7 @@ import typer
 
 from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
 from placet.cli.failing import UsageProblem, exit_of_outcome
+from placet.cli.next_steps import next_step
 from placet.cli.project import agent, checked, finish, load_tools, open_project, policy_of, require_store
 from placet.cli.proposing import read_argument_text, read_proposals, text_of
 from placet.cli.screen import Form, Screen, shown, shown_key, value_lines
@@ -109,7 +110,7 @@ def call(
         arguments = read_argument_text(args) if args is not None else "{}"
         batch = [{"call_id": call_id or f"c-{secrets.token_hex(6)}", "tool": tool, "arguments": arguments}]
         if server is None:
-            _warn_of_name(session.screen, tool, tools)
+            _warn_of_name(session, tool, tools)
     asking = _Asking(
         session=session,
         tools=tools,
@@ -126,10 +127,16 @@ def call(
     return asking.submit(idempotency_key=idempotency_key, stop_on_failure=stop_on_failure, drain_seconds=limit)
 
 
-def _warn_of_name(screen: Screen, name: str | None, tools: Sequence[Tool]) -> None:
+def _warn_of_name(session: Session, name: str | None, tools: Sequence[Tool]) -> None:
     """Before the gate refuses it, as it refuses it of an agent, which is not told what else there is."""
-    known = [tool.contract.name for tool in tools]
+    known, screen = [tool.contract.name for tool in tools], session.screen
     if name in known:
+        return
+    server = str(name).partition(".")[0]
+    if any(each.name == server for each in session.settings.upstreams):
+        screen.warn(
+            f"placet: the upstream {server} has no tool of this name that is served; placet mcp list {server} says why"
+        )
         return
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
     meant = f" Did you mean {near[0]!r}?" if near else " placet tools list names them."
@@ -301,8 +308,6 @@ class _Asking:
                     screen.line(f"  {shown(path or '/')}: {shown(problem)}")
             case Refused(reasons=reasons, words=words):
                 screen.line(f"  reasons: {shown(', '.join(reasons) or 'none')}")
-                if "scope_missing" in reasons and (scope := self._scope_of(outcome.tool)) is not None:
-                    screen.talk(f'  next: "{shown(scope)}" among the scopes of [agent] in placet.toml, if it may')
                 if words is not None:
                     screen.line(f"  reviewer said: {shown(words)}")
             case AwaitingApproval(approval_id=approval_id):
@@ -318,10 +323,8 @@ class _Asking:
                 screen.talk(f"  next: the same call later, {self._again()}")
             case _:
                 pass
-
-    def _scope_of(self, tool: str) -> str | None:
-        """What a tool of this project needs; whoever has the project's folder may read it there."""
-        return next((each.contract.permission for each in self._tools if each.contract.name == tool), None)
+        if (step := next_step(outcome, self._tools, there=self._session.there)) is not None:
+            screen.talk(f"  next: {step}")
 
     def _again(self) -> str:
         call_id = f" --call-id {shown(self._batch[0]['call_id'])}" if self._is_single else ""

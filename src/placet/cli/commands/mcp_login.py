@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from placet.bootstrap.upstream_sign_in import KnownAs, sign_in_at
+from placet.cli.extras import require_mcp
 from placet.cli.failing import UsageProblem
 from placet.cli.pinning import upstream_named
 from placet.cli.project import finish
@@ -47,6 +48,7 @@ def login(
     """
     if not 0 <= port <= _MOST:
         raise UsageProblem("--port is a number from 0 to 65535")
+    require_mcp("Signing in at MCP servers")
     known_as = KnownAs(
         client_id=client_id, client_secret=_secret(client_id, client_secret_env), described_at=client_description
     )

@@ -15,7 +15,7 @@ import typer
 
 from placet.cli.answering import ask_yes
 from placet.cli.failing import UsageProblem, scope_hint
-from placet.cli.pinning import Look, looked_at, looks, pin_text, state_text, upstream_named
+from placet.cli.pinning import Look, looked_at, looks, pin_text, require_askable, state_text, upstream_named
 from placet.cli.project import finish, is_text, open_project, person
 from placet.cli.screen import Column, Screen, instant_data, shown
 from placet.cli.session import Session
@@ -41,6 +41,7 @@ _Tenant = Annotated[
 ]
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DIFFERS = (PinState.NEW, PinState.CHANGED, PinState.GONE)
+_SHOWN = (*_DIFFERS, PinState.QUARANTINED)
 
 
 # ---------------------------------------------------------------- looking
@@ -55,21 +56,26 @@ def list_tools(
     """Say how each tool of each upstream stands: accepted, new, changed, gone, quarantined, unfit.
 
     accepted: served. new: hidden until it is accepted. new, no terms: and until its manifest has a table for it.
-    changed: refused until it is accepted. gone: its server has it no more. quarantined: refused, by hand or since it
-    was seen changed. unfit: accepted once, and hidden since its texts have what nobody sees. no manifest entry:
-    accepted, and hidden for want of terms.
+    changed: refused until it is accepted. gone: its server has it no more. quarantined: refused until it is accepted
+    anew, since a person wanted it (by whom), or since its server was seen to describe it otherwise. unfit: accepted
+    once, and hidden since its texts have what nobody sees. no manifest entry: accepted, and hidden for want of terms.
     """
     settings = session.settings
     chosen = settings.upstreams if name is None else (upstream_named(settings, name),)
     found = finish(looked_at(settings, chosen, ask=not offline, tenant=tenant))
+    by = {(look.upstream.name, tool): who for look in found for tool, who in look.quarantined_by.items()}
+
+    def who(standing: ToolStanding) -> str | None:
+        return by.get((standing.server, standing.tool))
+
     session.screen.listing(
         "upstream_tools",
         [standing for look in found for standing in look.standings],
-        as_data=_data,
+        as_data=lambda s: _data(s, who(s)),
         columns=[
             Column(title="server", cell=lambda s: s.server),
             Column(title="tool", cell=lambda s: s.tool),
-            Column(title="state", cell=state_text),
+            Column(title="state", cell=lambda s: state_text(s, quarantined_by=who(s))),
             Column(title="risk", cell=lambda s: "-" if s.risk is None else s.risk.value),
             Column(title="effect", cell=lambda s: "-" if s.effect is None else s.effect.value),
             Column(title="pin", cell=lambda s: pin_text(s.pin)),
@@ -93,20 +99,28 @@ def diff(
 ) -> Exit:
     """Show how what a server says of its tools differs from what was accepted.
 
-    Ends with 0 if nothing differs, and with 1 if something does.
+    What is quarantined and described as it was accepted is shown too, with its digest, and differs in nothing. Ends
+    with 0 if nothing differs, and with 1 if something does, or if the server cannot be asked.
     """
     (look,) = finish(looked_at(session.settings, (upstream_named(session.settings, name),), ask=True, tenant=tenant))
-    chosen = [each for each in _chosen(look, tools) if each.state in _DIFFERS]
+    if look.fault is not None:
+        raise look.fault
+    chosen = [each for each in _chosen(look, tools) if each.state in _SHOWN]
+    differs = any(each.state in _DIFFERS for each in chosen)
     _warn(session.screen, (look,))
     if session.screen.is_text:
         for standing in chosen:
-            _show(session.screen, standing)
-        if not chosen:
+            _show(session.screen, standing, look)
+        if not differs:
             session.screen.talk("Nothing differs from what was accepted.")
+        _say_how_it_ends(session.screen, chosen)
     else:
-        body = [_data(each) | {"differences": [_as_data(d) for d in _differences(each)]} for each in chosen]
+        body = [
+            _data(each, look.quarantined_by.get(each.tool)) | {"differences": [_as_data(d) for d in _differences(each)]}
+            for each in chosen
+        ]
         session.screen.document("upstream_differences/1", {"upstream": name, "tools": body})
-    return Exit.FAILED if chosen else Exit.OK
+    return Exit.FAILED if differs else Exit.OK
 
 
 # ---------------------------------------------------------------- deciding
@@ -139,13 +153,13 @@ def accept(
         raise UsageProblem("--digest is all 64 hex digits, as placet mcp diff prints them")
     by, upstream = person(session.settings), _of_a_server(upstream_named(session.settings, name))
     with _scope_named():
-        chosen = finish(_acceptable(session, upstream, tools, tenant, by=by))
+        look, chosen = finish(_acceptable(session, upstream, tools, tenant, by=by))
         if not chosen:
             session.screen.talk("Nothing differs from what was accepted.")
             return Exit.OK
-        _consent(session, chosen, digests)
+        _consent(session, look, chosen, digests)
         pins = finish(_accepted(session, chosen, by))
-    _report(session.screen, pins, without_terms=[each for each in chosen if each.effect is None], upstream=upstream)
+    _report(session.screen, pins, chosen, upstream=upstream)
     return Exit.OK
 
 
@@ -217,31 +231,37 @@ def _chosen(look: Look, tools: Sequence[str] | None) -> list[ToolStanding]:
 
 async def _acceptable(
     session: Session, upstream: Upstream, tools: Sequence[str] | None, tenant: str | None, *, by: Principal
-) -> list[ToolStanding]:
+) -> tuple[Look, list[ToolStanding]]:
     """What may be accepted of what was named, or of all that is new or changed.
 
     Raises:
         DecisionRefused: this person may accept nothing; no server was asked.
-        UsageProblem: the server could not be asked, or a named tool cannot be accepted.
+        PlacetError: the server could not be asked.
+        UsageProblem: it describes nothing, or a named tool cannot be accepted.
     """
+    require_askable((upstream,))
     async with open_project(session.settings, ()) as gate:
         await gate.pins.require_leave(by)
         (look,) = await looks(gate, (upstream,), ask=True, tenant=tenant)
+    if look.fault is not None:
+        raise look.fault
     if not any(each.seen is not None for each in look.standings):
-        raise UsageProblem(f"Nothing can be accepted: {'; '.join(look.problems) or 'the server describes no tool'}")
+        raise UsageProblem(
+            "Nothing can be accepted: the server describes no tool", hint=f"placet mcp list {upstream.name}"
+        )
     _warn(session.screen, (look,))
     chosen = _chosen(look, tools)
     if not tools:
-        return [each for each in chosen if each.may_be_accepted]
+        return look, [each for each in chosen if each.may_be_accepted]
     for each in chosen:
         if each.seen is None:
             raise UsageProblem(f"Its server describes no tool '{shown(each.tool)}' now, so it cannot be accepted.")
         if each.problem is not None:
             raise UsageProblem(f"'{shown(each.tool)}' cannot be accepted: {each.problem}")
-    return chosen
+    return look, chosen
 
 
-def _consent(session: Session, chosen: Sequence[ToolStanding], digests: Sequence[str]) -> None:
+def _consent(session: Session, look: Look, chosen: Sequence[ToolStanding], digests: Sequence[str]) -> None:
     """Have a person agree. A digest counts whole: a server makes two definitions that begin alike in a minute.
 
     Raises:
@@ -259,10 +279,10 @@ def _consent(session: Session, chosen: Sequence[ToolStanding], digests: Sequence
     if not session.screen.can_ask:
         raise UsageProblem(
             "Nobody can be asked here, so nothing was accepted.",
-            hint=f"placet mcp diff {chosen[0].server} prints digests; name each with --digest.",
+            hint=_where_digests_are(look, chosen),
         )
     for standing in chosen:
-        _show(session.screen, standing)
+        _show(session.screen, standing, look)
     ask_yes(
         session.screen,
         f"Accept {'this' if len(chosen) == 1 else f'these {len(chosen)}'}, for every tenant?",
@@ -278,7 +298,20 @@ async def _accepted(session: Session, chosen: Sequence[ToolStanding], by: Any) -
         return await gate.pins.accept(definitions, by=by)
 
 
-def _report(screen: Screen, pins: Sequence[Pin], *, without_terms: Sequence[ToolStanding], upstream: Upstream) -> None:
+def _where_digests_are(look: Look, chosen: Sequence[ToolStanding]) -> str:
+    """Which command prints what has to be named: of a tool that differs in nothing, only one that names it."""
+    server = look.upstream.name
+    if all(each.state in _SHOWN for each in chosen):
+        named = "".join(f" {shown(each.tool)}" for each in chosen) if len(chosen) == 1 else ""
+        its = "its digest; name it" if len(chosen) == 1 else "digests; name each"
+        return f"placet mcp diff {server}{named} prints {its} with --digest."
+    return f"placet mcp list {server} --json has the digest of each as `described`; name each with --digest."
+
+
+def _report(screen: Screen, pins: Sequence[Pin], chosen: Sequence[ToolStanding], *, upstream: Upstream) -> None:
+    without_terms = [each for each in chosen if each.effect is None]
+    before = {each.tool: each.pin.digest for each in chosen if each.pin is not None}
+    anew = [pin for pin in pins if before.get(pin.definition.tool) != pin.digest]
     if screen.is_text:
         for pin in pins:
             screen.line(f"accepted  {shown(pin.definition.server)} {shown(pin.definition.tool)}  {pin.digest[:12]}")
@@ -293,7 +326,11 @@ def _report(screen: Screen, pins: Sequence[Pin], *, without_terms: Sequence[Tool
             },
         )
     if len(without_terms) < len(pins):
-        screen.talk("Served by processes of placet that start from now on; what was accepted before is refused.")
+        screen.talk(
+            "Served by processes of placet that start from now on; what was accepted before is refused."
+            if anew
+            else "It is as it was accepted before: processes that run serve it too."
+        )
     for each in without_terms:
         screen.talk(
             f"{shown(each.tool)} stays hidden: there is no [{shown(table_of(each.tool))}] in {shown(upstream.manifest)}"
@@ -315,9 +352,18 @@ def _warn(screen: Screen, found: Sequence[Look]) -> None:
                 screen.warn(f"placet: {look.upstream.name}: '{shown(standing.tool)}': its pin is not believed: {fault}")
 
 
-def _show(screen: Screen, standing: ToolStanding) -> None:
+def _say_how_it_ends(screen: Screen, chosen: Sequence[ToolStanding]) -> None:
+    """Of each tool that is quarantined and described as it was accepted."""
+    for each in chosen:
+        if each.state is PinState.QUARANTINED and each.seen is not None:
+            named = f"{shown(each.server)} {shown(each.tool)} --digest {_digest(each)}"
+            screen.talk(f"To end the quarantine: placet mcp accept {named}")
+
+
+def _show(screen: Screen, standing: ToolStanding, look: Look) -> None:
     digest = "" if standing.seen is None else f"  {_digest(standing)}"
-    screen.line(f"{shown(standing.server)} {shown(standing.tool)}  {state_text(standing)}{digest}")
+    state = state_text(standing, quarantined_by=look.quarantined_by.get(standing.tool))
+    screen.line(f"{shown(standing.server)} {shown(standing.tool)}  {state}{digest}")
     if standing.risk is not None and standing.effect is not None:
         raised = ", raised by its server's hints" if standing.is_raised else ""
         screen.line(f"  terms: {standing.effect.value}, risk {standing.risk.value}{raised}")
@@ -347,13 +393,14 @@ def _as_data(each: Difference) -> dict[str, Any]:
     return {"place": each.place, "removed": list(each.removed), "added": list(each.added)}
 
 
-def _data(standing: ToolStanding) -> dict[str, Any]:
+def _data(standing: ToolStanding, quarantined_by: str | None) -> dict[str, Any]:
     pin = standing.pin
     return {
         "server": standing.server,
         "tool": standing.tool,
         "name": standing.name,
         "state": standing.state.value,
+        "quarantined_by": quarantined_by,
         "effect": None if standing.effect is None else standing.effect.value,
         "risk": None if standing.risk is None else standing.risk.value,
         "permission": standing.permission,

@@ -14,8 +14,9 @@ import typer
 
 from placet.bootstrap.surroundings import configure_logging, system_clock
 from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
+from placet.cli.extras import require_mcp
 from placet.cli.failing import UsageProblem
-from placet.cli.mcp_doors import mcp_front_of, mcp_server_of, require_mcp, resource_of
+from placet.cli.mcp_doors import mcp_front_of, mcp_server_of, resource_of
 from placet.cli.project import agent, finish, load_tools, project_opening, require_store
 from placet.cli.serving import place_in
 from placet.cli.session import Session
@@ -99,6 +100,9 @@ def _over_stdio(session: Session, interval: float, limit: float) -> Exit:
     tools = load_tools(session.settings)
     require_safe(session, dev=False)
     configure_logging(sys.stderr)
+    if sys.stdin is not None and sys.stdin.isatty():
+        session.screen.talk("MCP goes over standard input and output here: an MCP client starts this command.")
+        session.screen.talk("Over HTTP: placet mcp serve --http 127.0.0.1:8421. Ctrl-D ends it.")
     finish(_spoken(session, tools, principal, interval, limit))
     return Exit.OK
 

@@ -188,7 +188,7 @@ def _show(session: Session, view: RunDetails) -> None:
             ("status", view.status.value),
             ("changed by", view.changed_by),
             ("reason", view.reason),
-            ("rests", None if view.rests is None else _rest_words(session, view.rests)),
+            ("rests", None if view.rests is None else _rest_words(session, view, view.rests)),
             ("steps", f"{view.steps} of {view.max_steps}"),
             ("budgets", ", ".join(f"{each.name} {each.taken} of {each.most}" for each in view.budgets) or None),
             ("deadline", screen.instant(view.deadline)),
@@ -213,11 +213,19 @@ def _show(session: Session, view: RunDetails) -> None:
         screen.talk(f"See what waits: placet approvals show {quote(shown(view.waiting[0]))}{session.there}")
 
 
-def _rest_words(session: Session, rests: RunRests) -> str:
+def _rest_words(session: Session, view: RunDetails, rests: RunRests) -> str:
     at = f"{rests.state} (visit {rests.visit}) of {rests.workflow} {rests.version}"
-    why = f", {_words(rests.code)}" if rests.code else ""
-    when = session.screen.instant(rests.look_at)
-    return f"{at}{why}{', driven now' if rests.is_driven else f', looked at again {when}' if when else ''}"
+    if rests.is_driven or rests.look_at is None:
+        return f"{at}{_why(rests.code)}{', driven now' if rests.is_driven else ''}"
+    if rests.look_at > (view.stepped_at or view.opened_at):
+        return f"{at}{_why(rests.code)}, looked at again {session.screen.instant(rests.look_at)}"
+    # An answer makes its run due, and changes nothing else of it: that a person is asked is over.
+    why = "" if rests.code == "approval_required" else _why(rests.code)
+    return f"{at}{why}, due: whoever serves its workflow drives it"
+
+
+def _why(code: str | None) -> str:
+    return f", {_words(code)}" if code else ""
 
 
 _POLICY = {True: "", False: " (not today's)", None: ""}

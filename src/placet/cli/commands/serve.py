@@ -9,17 +9,16 @@ import sys
 from collections.abc import Collection
 from contextlib import AsyncExitStack, redirect_stdout
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placet.bootstrap.extras import how_to_install
 from placet.bootstrap.surroundings import configure_logging
 from placet.cli.commands.doctor import deployment
 from placet.cli.draining import DRAIN_SECONDS, DrainSeconds, drain_seconds, draining
+from placet.cli.extras import require_extra, require_mcp
 from placet.cli.failing import UsageProblem
-from placet.cli.mcp_doors import mcp_front_of, require_mcp, resource_of
+from placet.cli.mcp_doors import mcp_front_of, resource_of
 from placet.cli.project import finish, load_tools, person, project_opening, require_store
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
@@ -142,11 +141,7 @@ def require_libraries(*, is_mcp: bool) -> None:
     """
     if is_mcp:
         require_mcp()
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise ConfigurationError(
-            f"placet serve needs {', '.join(missing)}, which is not installed.", hint=how_to_install("server")
-        )
+    require_extra("placet serve", "server", _NEEDED)
 
 
 def require_safe(session: Session, *, dev: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.commands.tools_import import import_tools
+from placet.cli.pinning import hidden_tools
 from placet.cli.project import load_tools
 from placet.cli.remote import Server
 from placet.cli.screen import Column, shown, value_lines
@@ -55,6 +56,9 @@ def list_tools(session: Session) -> Exit:
         item_schema="tool-summary/1",
         nothing="No tool is registered.",
     )
+    if hidden := hidden_tools(session.settings, {contract.name for contract in registry}):
+        what = "a tool that a manifest has" if hidden == 1 else f"{hidden} tools that manifests have"
+        session.screen.talk(f"Hidden {'is' if hidden == 1 else 'are'} {what} terms for; placet mcp list says why.")
     return Exit.OK
 
 
@@ -149,6 +153,7 @@ def _summary(contract: Contract) -> dict[str, Any]:
 def _details(contract: Contract) -> dict[str, Any]:
     return {
         **_summary(contract),
+        "has_precondition": contract.has_precondition,
         "description": contract.description,
         "isolation": contract.isolation.value,
         "timeout_seconds": contract.timeout_seconds,

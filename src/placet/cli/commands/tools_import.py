@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -56,6 +57,7 @@ def import_tools(
     Each operation's effect follows from its method, and is to be confirmed in the manifest. Nothing is sent, nothing
     outside of the document is read, and nothing that exists is overwritten.
     """
+    _require_file(document)
     found = read_document(document)
     operations = _judged(name or _ANY_SERVER, operations_of(found))
     declared = None if name is None else _declared(session, name, document, url, network)
@@ -78,15 +80,28 @@ def import_tools(
         item_schema="operation/1",
         nothing="The document has no operations.",
     )
-    _tell(session, found, declared)
+    _tell(session, found, declared, url)
     return Exit.OK
 
 
-def _tell(session: Session, found: Document, declared: Declaration | None) -> None:
+def _require_file(document: Path) -> None:
+    """
+    Raises:
+        UsageProblem: it is an address, as a path has it.
+    """
+    if document.parts[:1] in (("http:",), ("https:",)) and not document.exists():
+        address = str(document).replace(":/", "://", 1)
+        raise UsageProblem(
+            "A document is a file, reviewed with the project; no address is read.",
+            hint=f"Save it first: curl -sf {quote(shown(address))} > service.json",
+        )
+
+
+def _tell(session: Session, found: Document, declared: Declaration | None, url: str | None) -> None:
     screen = session.screen
     if declared is None:
-        suggested = f" --url {shown(found.servers[0])}" if found.servers else " --url URL"
-        screen.talk(f"Nothing was written. To have them as tools: --name NAME{suggested}")
+        suggested = url or (found.servers[0] if found.servers else "URL")
+        screen.talk(f"Nothing was written. To have them as tools: --name NAME --url {shown(suggested)}")
         return
     screen.talk(f"declared  {shown(declared.upstream.name)}  in {shown(declared.file)}")
     screen.talk(f"manifest  {shown(declared.upstream.manifest)}")

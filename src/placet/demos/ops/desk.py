@@ -38,6 +38,7 @@ def _checked_ticket(posted: Mapping[str, Any]) -> str:
 TICKETS = Kind(
     one="ticket",
     many="tickets",
+    name="ticket desk",
     prefix="OPS",
     program="placet.demos.ops.desk",
     about="A small ticket desk.",

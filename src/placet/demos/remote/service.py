@@ -38,6 +38,7 @@ MAX_BODY_BYTES = 32_768
 _MAX_KEY = 600
 _MAX_LISTED = 1_000
 _MAX_DELAY_SECONDS = 60.0
+_MAX_PORT = 65_535
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -60,12 +61,17 @@ class Refused(Exception):
         self.reason = reason
 
 
+class CannotBegin(Exception):
+    """The service does not serve; its text says why, and what to do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What a service keeps.
 
     Attributes:
         one, many: as a member and as a path name it.
+        name: what people call the service.
         prefix: of the ids.
         program: what it is started as, and `about`: what it says of itself.
         checked: what was posted in one canonical text, so that two equal ones compare equal; raises `Refused`.
@@ -74,6 +80,7 @@ class Kind:
 
     one: str
     many: str
+    name: str
     prefix: str
     program: str
     about: str
@@ -348,9 +355,20 @@ class KeyedHandler(BaseHTTPRequestHandler):
 
 
 def serve(kind: Kind, store_path: Path, port: int, ready_file: Path | None, *, until: int | None = None) -> None:
-    """Serve until SIGTERM or SIGINT, or until the file descriptor `until` reaches its end (then the parent is gone)."""
-    store = RecordStore(store_path)
-    server = KeyedServer(kind, store, port)
+    """Serve until SIGTERM or SIGINT, or until the file descriptor `until` reaches its end (then the parent is gone).
+
+    Raises:
+        CannotBegin: it cannot keep its records there, or not listen there.
+    """
+    store = _opened(kind, store_path)
+    try:
+        server = KeyedServer(kind, store, port)
+    except OSError as error:
+        store.close()
+        raise CannotBegin(
+            f"the {kind.name} cannot listen on port {port} ({error.strerror}): "
+            "take another with --port, or 0 for one that is free"
+        ) from None
 
     def stop(signal_number: int = 0, frame: FrameType | None = None) -> None:
         server.closing.set()
@@ -369,11 +387,23 @@ def serve(kind: Kind, store_path: Path, port: int, ready_file: Path | None, *, u
         threading.Thread(target=stop_at_end_of, args=(until,), daemon=True).start()
     if ready_file is not None:
         _write_atomically(ready_file, f"{server.server_address[1]}\n")
+    document = "" if kind.document is None else f"its document is {server.url}/openapi.json; "
+    print(f"the {kind.name} serves at {server.url}; {document}Ctrl-C ends it", file=sys.stderr, flush=True)
     try:
         server.serve_forever(poll_interval=0.05)
     finally:
         server.server_close()
         store.close()
+
+
+def _opened(kind: Kind, path: Path) -> RecordStore:
+    try:
+        return RecordStore(path)
+    except sqlite3.Error:
+        pass
+    raise CannotBegin(
+        f"the {kind.name} cannot keep {kind.many} in {path}: --store is a file of its own in a folder that is there"
+    )
 
 
 def _write_atomically(path: Path, text: str) -> None:
@@ -410,12 +440,18 @@ def _number(value: object) -> float:
 
 
 def run(kind: Kind, arguments: list[str] | None = None) -> None:
-    """Read the command line and serve."""
+    """Read the command line and serve. Ends with 2 where it cannot."""
     parser = argparse.ArgumentParser(prog=f"python -m {kind.program}", description=kind.about)
     parser.add_argument("--store", type=Path, required=True, help="SQLite file; made if absent")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 picks a free one")
     parser.add_argument("--ready-file", type=Path, help="the port is written here once it listens")
     parser.add_argument("--until-stdin-ends", action="store_true", help="stop when the parent closes the pipe")
     given = parser.parse_args(arguments)
+    if not 0 <= given.port <= _MAX_PORT:
+        parser.error(f"argument --port: it is a number from 0 to {_MAX_PORT}")
     until = sys.stdin.fileno() if given.until_stdin_ends else None
-    serve(kind, given.store, given.port, given.ready_file, until=until)
+    try:
+        serve(kind, given.store, given.port, given.ready_file, until=until)
+    except CannotBegin as fault:
+        print(fault, file=sys.stderr)
+        sys.exit(2)

@@ -27,6 +27,7 @@ def _checked_draft(posted: Mapping[str, Any]) -> str:
 DRAFTS = Kind(
     one="draft",
     many="drafts",
+    name="drafts service",
     prefix="DRAFT",
     program="placet.demos.support.drafts",
     about="A small service that keeps drafts of support requests.",

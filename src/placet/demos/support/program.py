@@ -38,7 +38,7 @@ from placet.demos.support.story import told
 from placet.demos.support.summary import Numbers, as_document, numbers, print_table
 from placet.demos.support.tools import confirmed_by_whom_it_is_for, support_tools
 from placet.demos.support.words import LANGUAGES, Words
-from placet.demos.support.workflow import SUPPORT
+from placet.demos.support.workflow import SUPPORT, counted
 from placet.knowledge import KnowledgeBase, KnowledgeMeter, Library, Meaning
 
 HELD, FAILED, USAGE, DECLINED, INTERRUPTED = 0, 1, 2, 6, 130
@@ -212,7 +212,7 @@ async def _played(stage: _Stage) -> _Ending:
             ):
                 scene = Scene(
                     gate=gate,
-                    workflows=placet.Workflows(gate, (SUPPORT,)),
+                    workflows=placet.Workflows(gate, (counted(SUPPORT, meter),)),
                     library=library,
                     drafts=drafts,
                     words=words,

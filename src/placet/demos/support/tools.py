@@ -50,7 +50,7 @@ def support_tools(library: Library, drafts: DraftsClient, *, meter: KnowledgeMet
         """Find sections of documents that answer a question; `is_enough` says whether to answer from them."""
         tenant, base = ctx.principal.tenant, query.knowledge_base_id
         try:
-            await _require_ready(library, tenant, base)
+            await _require_ready(library, tenant, base, meter)
             found = await library.search(tenant, base, query.query)
         except placet.PlacetError as fault:
             refusal = _refusal(fault)
@@ -111,9 +111,13 @@ def support_tools(library: Library, drafts: DraftsClient, *, meter: KnowledgeMet
     return [as_read(search_knowledge_base), as_read(get_document_status), as_draft(create_support_draft)]
 
 
-async def _require_ready(library: Library, tenant: str, base: str) -> None:
-    if (await library.status(tenant, base)).state is not IndexState.READY:
-        raise placet.ToolRejected("The index of this knowledge base is not ready; it is not searched.")
+async def _require_ready(library: Library, tenant: str, base: str, meter: KnowledgeMeter | None) -> None:
+    state = (await library.status(tenant, base)).state
+    if state is IndexState.READY:
+        return
+    if meter is not None:
+        meter.refused(reason="index_unreadable" if state is IndexState.UNREADABLE else "index_not_ready")
+    raise placet.ToolRejected("The index of this knowledge base is not ready; it is not searched.")
 
 
 def _refusal(fault: placet.PlacetError) -> placet.ToolRejected:

@@ -12,7 +12,8 @@ Source: REQUIREMENTS B188 to B193, B196; ADR-0053.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -44,8 +45,10 @@ from placet.demos.support.contracts import (
     StatusAnswer,
 )
 from placet.demos.support.tools import DRAFT, SEARCH, STATUS
+from placet.knowledge import KnowledgeMeter
 
 DRAFT_CALL = "draft"
+_NOT_READY: Final = "index_not_ready"
 
 
 class Question(Contract):
@@ -74,7 +77,7 @@ async def check_index(asked: Question, context: StepContext) -> Move:
     match outcome:
         case Succeeded(result_unavailable=None, result=result) | Replayed(result_unavailable=None, result=result):
             status = StatusAnswer.model_validate(result)
-            return Next("SEARCH", asked) if status.state == "ready" else Fail("index_not_ready")
+            return Next("SEARCH", asked) if status.state == "ready" else Fail(_NOT_READY)
         case _:
             return Fail("index_status_unknown")
 
@@ -169,3 +172,22 @@ SUPPORT = Workflow(
         End(name="FAILED", inputs=Failure, is_failure=True),
     ),
 )
+
+
+def counted(workflow: Workflow, meter: KnowledgeMeter) -> Workflow:
+    """The same workflow; the meter hears of each question that came before its index was ready."""
+    return replace(workflow, states=tuple(_counted(state, meter) for state in workflow.states))
+
+
+def _counted(state: State[Any] | End[Any], meter: KnowledgeMeter) -> State[Any] | End[Any]:
+    if not isinstance(state, State):
+        return state
+    step = state.step
+
+    async def counting(asked: Any, context: StepContext) -> Move:
+        move = await step(asked, context)
+        if move == Fail(_NOT_READY):
+            meter.refused(reason=_NOT_READY)
+        return move
+
+    return replace(state, step=counting)

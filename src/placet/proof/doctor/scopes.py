@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Final
 
+from placet.bootstrap.declared import manifest_of
 from placet.engine.api_keys import MANAGE_SCOPE
 from placet.engine.person_sessions import MANAGE_SESSIONS_SCOPE
 from placet.engine.pinning import ACCEPT_SCOPE
-from placet.errors import PlacetError
+from placet.errors import ManifestError, PlacetError
 from placet.model.principal import Principal
+from placet.model.upstreams import Upstream
 from placet.ports.policy import PolicyEngine
 from placet.proof.doctor.checks import Patient, Saying, ok, skipped, warn
 from placet.rules.access import READ_AUDIT_SCOPE, READ_METRICS_SCOPE
@@ -44,7 +47,7 @@ def scopes(patient: Patient) -> Saying:
     if isinstance(deployment.tools, PlacetError) or isinstance(deployment.policy, PlacetError):
         return skipped("tools or policy cannot be loaded")
     known = OWN_SCOPES | {tool.contract.permission for tool in deployment.tools if tool.contract.permission is not None}
-    known |= _of_policy(deployment.policy)
+    known |= _of_policy(deployment.policy) | _of_manifests(deployment.upstreams)
     holders = [*deployment.people, *([deployment.agent] if deployment.agent is not None else [])]
     strange = list(_strange(holders, known, is_all_known=type(deployment.policy) is Matrix))
     if not strange:
@@ -55,6 +58,15 @@ def scopes(patient: Patient) -> Saying:
     return warn(
         f"no tool, no rule and nothing of placet asks for {told}", "Correct it, or take it out: placet tools list"
     )
+
+
+def _of_manifests(upstreams: Iterable[Upstream]) -> frozenset[str]:
+    """Of tools, too, that nobody has accepted yet: whoever declares a server hands the scopes out before that."""
+    found: set[str] = set()
+    for each in upstreams:
+        with suppress(ManifestError):  # said by the check of manifests
+            found |= {terms.permission for terms in manifest_of(each).terms.values() if terms.permission is not None}
+    return frozenset(found)
 
 
 def _of_policy(engine: PolicyEngine) -> frozenset[str]:
