@@ -35,7 +35,9 @@ from placet.engine import (
     pinning,
     replies,
     settling,
+    several,
     switch,
+    triage,
 )
 from placet.engine.settings import GateSettings
 from placet.http_api import problems as http_problems_module
@@ -59,7 +61,7 @@ _CONTRACT = SimpleNamespace(
     name="the tool", argument_names=(), arguments_schema={}, silence_seconds=None, timeout_seconds=10.0
 )
 _CALL = cast(Any, SimpleNamespace(reply_to="c1", operation_key="key", contract=_CONTRACT))
-_APPROVAL = cast(Any, SimpleNamespace(question=SimpleNamespace(approval_id="apr-1")))
+_APPROVAL = cast(Any, SimpleNamespace(question=SimpleNamespace(approval_id="apr-1", reasons=())))
 
 
 def outcomes() -> list[outcome.Outcome]:
@@ -167,8 +169,9 @@ def decision_table() -> str:
     of_keys = [("an API key", f"`{code}`", text) for code, text in sorted(api_keys._REFUSALS.items())]
     of_sessions = [("a session", f"`{code}`", text) for code, text in sorted(person_sessions._REFUSALS.items())]
     of_pins = [("an upstream's tool", f"`{code}`", text) for code, text in sorted(pinning._REFUSALS.items())]
+    of_several = [("several approvals", f"`{code}`", text) for code, text in sorted(several.REFUSALS.items())]
     of_grants = [("a standing grant", f"`{code}`", text) for code, (text, _) in sorted(granting._REFUSALS.items())]
-    rows_of_others = [*settled, *stopping, *of_keys, *of_sessions, *of_grants, *of_pins]
+    rows_of_others = [*of_several, *settled, *stopping, *of_keys, *of_sessions, *of_grants, *of_pins]
     return _table(("deciding", "code", "meaning"), [*approving, *rows_of_others])
 
 
@@ -299,6 +302,8 @@ def defaults_table() -> str:
         ("characters of an identity", principal.MAX_IDENTITY_CHARACTERS, "subject, tenant, run, caller's key"),
         ("characters of an operation key", operations.MAX_KEY_CHARACTERS, "beyond it, a hash takes its place"),
         ("characters of a person's reason", desk.MAX_REASON_CHARACTERS, ""),
+        ("approvals decided with one answer", several.MOST_AT_ONCE, "each with its own digest and record"),
+        ("approvals looked through for a list by risk", triage.MOST_LOOKED_THROUGH, "the newest; whoever asks is told"),
         ("seconds a decision may lie ahead", approvals.FUTURE_SKEW_SECONDS, "by the clock of the reader"),
     ]
     return _table(("limit", "default", "meaning"), [(name, _number(value), meaning) for name, value, meaning in rows])

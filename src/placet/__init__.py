@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from placet.engine.reconciler import RecoveryReport
     from placet.engine.settings import GateSettings
     from placet.engine.settling import Truth
+    from placet.engine.several import ChosenAnswer
     from placet.engine.switch import StopReport, StopView
     from placet.engine.sync import SyncGate
     from placet.engine.workflow import Workflows
     from placet.errors import NotSent, PlacetError, RemoteStatus, ToolRejected
-    from placet.model.approval import ApprovalState
+    from placet.model.approval import ApprovalState, Chosen
     from placet.model.asking import NotAsked
     from placet.model.call_progress import CallProgress
     from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeContext
@@ -107,11 +108,12 @@ _HOMES = {
     "placet.engine.reconciler": ("RecoveryReport",),
     "placet.engine.settling": ("Truth",),
     "placet.engine.settings": ("GateSettings",),
+    "placet.engine.several": ("ChosenAnswer",),
     "placet.engine.switch": ("StopReport", "StopView"),
     "placet.engine.sync": ("SyncGate",),
     "placet.engine.workflow": ("Workflows",),
     "placet.errors": ("NotSent", "PlacetError", "RemoteStatus", "ToolRejected"),
-    "placet.model.approval": ("ApprovalState",),
+    "placet.model.approval": ("ApprovalState", "Chosen"),
     "placet.model.asking": ("NotAsked",),
     "placet.model.call_progress": ("CallProgress",),
     "placet.model.context": ("Absent", "CallContext", "CannotTell", "Found", "ProbeContext"),
@@ -196,6 +198,8 @@ __all__ = [
     "CallContext",
     "CallProgress",
     "CannotTell",
+    "Chosen",
+    "ChosenAnswer",
     "Conflict",
     "Contract",
     "Deny",

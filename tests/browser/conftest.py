@@ -158,8 +158,10 @@ async def open_site(tmp_path: Path, running_browser: Browser) -> AsyncIterator[O
     sites: list[Site] = []
     async with AsyncExitStack() as stack:
 
-        async def open_one(**how: Any) -> Site:
-            opening = placet.open(tools=TOOLS, store=tmp_path / "placet.db", recovery=placet.Recovery.MANUAL, **how)
+        async def open_one(*more: Any, **how: Any) -> Site:
+            opening = placet.open(
+                tools=[*TOOLS, *more], store=tmp_path / "placet.db", recovery=placet.Recovery.MANUAL, **how
+            )
             gate = await stack.enter_async_context(opening)
             sessions = SessionsInMemory(system_clock())
             server = Server(lambda: Console(gate, sessions=sessions, clock=system_clock(), is_dev=True))

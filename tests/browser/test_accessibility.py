@@ -9,13 +9,14 @@ from axe_playwright_python.async_playwright import Axe
 
 from tests.browser.conftest import OpenSite
 from tests.console.shop import MEI
+from tests.console.test_several import note as jot
 
 pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 async def test_axe_finds_nothing_on_any_page(open_site: OpenSite, scheme: Any) -> None:
-    site = await open_site()
+    site = await open_site(jot)
     await site.ask("lose", order="o-9")
     (view,) = await site.gate.desk.pending(by=MEI)
     await site.gate.desk.approve(view.approval_id, digest=view.digest, by=MEI)
@@ -26,10 +27,17 @@ async def test_axe_finds_nothing_on_any_page(open_site: OpenSite, scheme: Any) -
     await site.gate.switch.stop("tool:look", by=MEI, reason="odd")
     (effect,) = await site.gate.reconciler.effects(by=MEI)
     cards = [f"/approvals/{each.approval_id}" for each in await site.gate.desk.listed(by=MEI)]
+    waiting = [view.approval_id for view in await site.gate.desk.pending(by=MEI)]
+    cards.append(f"/several?{'&'.join(f'chosen={name}' for name in waiting)}")
+    for number in range(2):
+        await site.ask("note", order=f"o-{number}", text="word " * 150)
+    alike = [view.approval_id for view in await site.gate.desk.pending(by=MEI) if view.tool == "note"]
+    cards.append(f"/several?{'&'.join(f'chosen={name}' for name in alike)}")
     cards.append(f"/why?approval={cards[0].rpartition('/')[2]}")
     pages = (
         "/",
         "/?tab=decided",
+        "/?tab=pending&sort=risk",
         "/effects",
         "/runs",
         "/run?run=run-1",

@@ -54,6 +54,7 @@ DETAILS = SUMMARY | {
     "escalate_to",
     "differences",
     "escalation_widens",
+    "state_digest",
 }
 HOSTILE = "rm -rf /data\r\x1b[2K   ls\u200b\u202e\U000e0100" + " " * 400 + "end\x9b31m"
 
@@ -403,14 +404,67 @@ def test_digests_stand_in_the_order_of_the_approvals(project) -> None:
     assert {state_of(project, each) for each in asked} == {"pending"}
 
 
-def test_where_one_of_several_is_refused_those_before_it_are_told(project) -> None:
+@pytest.mark.case("O06")
+def test_one_of_several_whose_digest_is_another_approves_none(project) -> None:
     asked = several(project, "a", "b")
     digests = ["--digest", project.digest_of(asked[0]), "--digest", "0" * 8]
     ran = project.run("approvals", "approve", *asked, *digests)
 
     assert ran.code == 8
-    assert f"decided before: approved {asked[0]}" in ran.err
-    assert [state_of(project, each) for each in asked] == ["approved", "pending"]
+    assert asked[1] in ran.err and "Nothing was decided." in ran.err
+    assert [state_of(project, each) for each in asked] == ["pending", "pending"]
+
+
+@pytest.mark.case("O06")
+def test_what_is_refused_of_several_is_told_and_keeps_no_other_back(project) -> None:
+    asked = several(project, "a", "b", "c", "d")
+    project.run("approvals", "deny", asked[1], "--reason", "before")
+    digests = [word for each in asked[:2] for word in ("--digest", project.digest_of(each))]
+    ran = project.run("approvals", "approve", *asked[:2], *digests)
+
+    assert ran.code == 6, "it was denied"
+    assert f"not decided: {asked[1]}: It is denied already" in ran.err
+    assert [state_of(project, each) for each in asked[:2]] == ["approved", "denied"]
+    ran = project.run("approvals", "deny", asked[0], "apr-none", *asked[2:], "--reason", "no", "--json")
+    assert (ran.code, ran.data["schema"]) == (1, "approvals-decided/1")
+    assert [each["approval_id"] for each in ran.data["approvals"]] == asked[2:]
+    assert [(each["approval_id"], each["code"]) for each in ran.data["refused"]] == [
+        (asked[0], "already_decided"), ("apr-none", "not_found")
+    ]  # fmt: skip
+    assert [state_of(project, each) for each in asked[2:]] == ["denied", "denied"]
+
+
+@pytest.mark.case("O06")
+def test_what_is_grave_is_not_approved_together(project) -> None:
+    asked = [project.asked("grave", "{}", run=f"r-{number}") for number in (1, 2)]
+    digests = [word for each in asked for word in ("--digest", project.digest_of(each))]
+    ran = project.run("approvals", "approve", *asked, *digests, "--json")
+
+    assert error_of(ran) == (2, "usage") and "one by one" in ran.data["message"]
+    assert [state_of(project, each) for each in asked] == ["pending", "pending"]
+
+
+def test_more_than_are_decided_at_once_decide_none(project) -> None:
+    (asked,) = several(project, "a")
+    ran = project.run("approvals", "deny", asked, *(f"apr-{n}" for n in range(100)), "--reason", "no", "--json")
+
+    assert error_of(ran) == (2, "usage") and "At most 100" in ran.data["message"]
+    assert state_of(project, asked) == "pending"
+
+
+@pytest.mark.case("O06")
+def test_a_list_by_risk_has_the_gravest_first(project) -> None:
+    slight = several(project, "a")
+    grave = project.asked("grave", "{}", run="r-grave")
+    slight += several(project, "b")
+    ran = project.run("approvals", "list", "--sort", "risk", "--json")
+    newest = project.run("approvals", "list", "--json")
+
+    assert [each["approval_id"] for each in ran.data["approvals"]] == [grave, *slight]
+    assert [each["approval_id"] for each in newest.data["approvals"]] == [slight[1], grave, slight[0]]
+    one = project.run("approvals", "list", "--sort", "risk", "--limit", "1", "--json")
+    assert [each["approval_id"] for each in one.data["approvals"]] == [grave]
+    assert project.run("approvals", "list", "--sort", "odd").code == 2
 
 
 def test_unlike_things_are_not_approved_together(project) -> None:

@@ -178,14 +178,19 @@ def test_an_edit_makes_another_question_there_as_here(bureau: Bureau) -> None:
     assert bureau.same("approvals", "show", asked, "--json").data["state"] == "withdrawn"
 
 
-def test_several_that_are_alike_are_decided_one_after_the_other(bureau: Bureau) -> None:
-    asked = [bureau.here.asked(arguments=json.dumps({"text": f"many {n}"})) for n in range(2)]
-    digests = [bureau.here.digest_of(each) for each in asked]
-    wrong = bureau.at("approvals", "approve", *asked, "--digest", digests[0], "--digest", "0" * 8)
+def test_several_that_are_alike_are_decided_there_as_here(bureau: Bureau) -> None:
+    asked = [bureau.here.asked(arguments=json.dumps({"text": f"many {n}"})) for n in range(3)]
+    digests = [word for each in asked[:2] for word in ("--digest", bureau.here.digest_of(each)[:12])]
+    wrong = bureau.at("approvals", "approve", *asked[:2], *digests[:2], "--digest", "0" * 8, "--json")
+    right = bureau.at("approvals", "approve", *asked[:2], *digests, "--json")
+    denied = bureau.at("approvals", "deny", *asked, "--reason", "no", "--json")
+    listed = bureau.at("approvals", "list", "--sort", "risk", "--state", "denied", "--json")
 
-    assert wrong.code == 8
-    assert f"decided before: approved {asked[0]}" in wrong.err
-    assert bureau.at("approvals", "show", asked[1], "--json").data["state"] == "pending"
+    assert (wrong.code, wrong.data["code"]) == (8, "other_digest")
+    assert (right.code, [each["state"] for each in right.data["approvals"]]) == (0, ["approved", "approved"])
+    assert [each["approval_id"] for each in denied.data["approvals"]] == asked[2:]
+    assert [each["code"] for each in denied.data["refused"]] == ["already_decided"] * 2 and denied.code == 1
+    assert asked[2] in [each["approval_id"] for each in listed.data["approvals"]]
 
 
 @pytest.mark.parametrize("name", ["apr-none", "../../stops", "\udcff"])

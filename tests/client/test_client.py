@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import placet
+from placet import Chosen
 from placet.bootstrap.records import check_export
-from placet.client import AnswerLost, AsyncClient, Client, PlainHttp, ServerRefused, ServerUnreachable
+from placet.client import AnswerLost, AsyncClient, Client, PlainHttp, ServerRefused, ServerUnreachable, UrgentApprovals
 from placet.client.outcomes import outcome_of
 from placet.engine.settling import Truth
 from placet.errors import ConfigurationError, DecisionRefused, MisuseError, NotFound, SignInRefused
@@ -55,6 +56,26 @@ async def test_arguments_may_be_the_text_a_model_wrote(served: Served) -> None:
 
     assert isinstance(outcome, Invalid)
     assert outcome.problems == (("/word", "duplicate_member"),)
+
+
+@pytest.mark.case("O06")
+async def test_several_are_decided_at_once_and_the_gravest_are_listed_first(served: Served) -> None:
+    for number in range(4):
+        await served.as_("t-agent").submit("pay", {"amount": number}, run="r1", call_id=f"c{number}")
+    client = served.as_("t-mara")
+    urgent = await client.approvals_by_risk(limit=3)
+    direct = await served.api.gate.desk.triage.page(by=MARA, limit=3)
+    assert urgent == UrgentApprovals(approvals=direct.rows, is_cut=False)
+    chosen = [Chosen(approval_id=view.approval_id, digest=view.digest) for view in urgent.approvals]
+
+    approved = await client.approve_several(chosen[:2], reason="seen")
+    assert [each.approval and each.approval.words for each in approved] == ["seen", "seen"]
+    assert approved == await served.api.gate.desk.several.approve(chosen[:2], by=MARA, reason="seen")
+    denied = await client.deny_several(chosen, reason="no")
+    assert [each.code for each in denied] == ["already_decided", "already_decided", None]
+    with pytest.raises(DecisionRefused) as refused:
+        await client.approve_several([*chosen[:2], Chosen(approval_id=chosen[2].approval_id, digest="0" * 64)])
+    assert refused.value.code == "other_digest"
 
 
 async def test_a_turn_is_one_outcome_each(served: Served) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -13,10 +13,13 @@ from placet.cli.remote import required_id, there, told_at, whole_digest
 from placet.cli.seen import Seen
 from placet.cli.session import Session
 from placet.cli.settings import Settings
+from placet.cli.several import Answered, answered
 from placet.engine.approval_views import standing_of
 from placet.engine.desk import ApprovalView
+from placet.engine.pages import MOST_IN_A_PAGE
 from placet.errors import DecisionRefused, NotFound
-from placet.model.approval import ApprovalState
+from placet.model.approval import ApprovalState, Chosen
+from placet.model.listing import Mark
 from placet.model.principal import Principal
 from placet.model.waking import approvals_topic
 from placet.ports.wakeups import Wakeup, silence
@@ -39,7 +42,15 @@ class Desk(Protocol):
 
     async def listed(self, states: tuple[ApprovalState, ...], limit: int) -> list[Seen]: ...
 
+    async def listed_by_risk(self, states: tuple[ApprovalState, ...], limit: int) -> tuple[list[Seen], bool]:
+        """The gravest first; and whether there were more than could be looked through."""
+        ...
+
     async def show(self, approval_id: str) -> Seen: ...
+
+    async def approve_several(self, chosen: Sequence[Chosen], reason: str) -> list[Answered]:
+        """What became of each. Raises where they are not alike, and decides nothing then."""
+        ...
 
     async def approve(self, approval_id: str, digest: str, reason: str) -> Seen: ...
 
@@ -84,6 +95,24 @@ class _DeskHere:
         views = await self._gate.desk.listed(by=self._by, states=states, limit=limit)
         now = await self._gate.store.now()
         return [Seen(view=view, now=now) for view in views]
+
+    async def listed_by_risk(self, states: tuple[ApprovalState, ...], limit: int) -> tuple[list[Seen], bool]:
+        triage, found, is_cut = self._gate.desk.triage, list[ApprovalView](), False
+        after: Mark | None = None
+        while len(found) < limit:
+            size = min(limit - len(found), MOST_IN_A_PAGE)
+            page = await triage.page(by=self._by, states=states, limit=size, after=after)
+            found += page.rows
+            after, is_cut = page.after, is_cut or page.is_cut
+            if after is None:
+                break
+        now = await self._gate.store.now()
+        return [Seen(view=view, now=now) for view in found], is_cut
+
+    async def approve_several(self, chosen: Sequence[Chosen], reason: str) -> list[Answered]:
+        answers = await self._gate.desk.several.approve(tuple(chosen), by=self._by, reason=reason)
+        now = await self._gate.store.now()
+        return [answered(each, now=now) for each in answers]
 
     async def show(self, approval_id: str) -> Seen:
         return await self._seen(self._gate.desk.show(_as_id(approval_id), by=self._by))
@@ -132,6 +161,14 @@ class _DeskThere:
     async def listed(self, states: tuple[ApprovalState, ...], limit: int) -> list[Seen]:
         views = await self._client.approvals(states=states, limit=limit)
         return [Seen(view=view, now=told_at(self._client)) for view in views]
+
+    async def listed_by_risk(self, states: tuple[ApprovalState, ...], limit: int) -> tuple[list[Seen], bool]:
+        urgent = await self._client.approvals_by_risk(states=states, limit=limit)
+        return [Seen(view=view, now=told_at(self._client)) for view in urgent.approvals], urgent.is_cut
+
+    async def approve_several(self, chosen: Sequence[Chosen], reason: str) -> list[Answered]:
+        answers = await self._client.approve_several(chosen, reason=reason)
+        return [answered(each, now=told_at(self._client)) for each in answers]
 
     async def show(self, approval_id: str) -> Seen:
         return await self._seen(self._client.approval(required_id(approval_id, "approval")))

@@ -8,6 +8,7 @@ sent under a name, and the same name is sent again.
 """
 
 from placet.client.calls import AsyncClient
+from placet.client.documents import UrgentApprovals
 from placet.client.errors import (
     AnswerLost,
     AnswerTooLarge,
@@ -32,4 +33,5 @@ __all__ = [
     "ServerRedirects",
     "ServerRefused",
     "ServerUnreachable",
+    "UrgentApprovals",
 ]

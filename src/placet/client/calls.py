@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from placet.client.documents import Further, PolicyDocument, ToolDocument, WishDocument
+from placet.client.asking import chosen_body, quoted_key, wish_body
+from placet.client.documents import Cut, Further, PolicyDocument, ToolDocument, UrgentApprovals, WishDocument
 from placet.client.errors import AnswerLost, AnswerUnreadable, NotHeard
 from placet.client.outcomes import is_outcome
 from placet.client.reading import is_end_of_export, listed, members, objects, outcome, read, refused
@@ -26,9 +27,9 @@ from placet.engine.questions import QuestionView
 from placet.engine.run_views import RunDetails, RunView
 from placet.engine.runs import RunReport
 from placet.engine.settling import Truth
+from placet.engine.several import ChosenAnswer
 from placet.engine.switch import StopReport, StopView
-from placet.errors import MisuseError
-from placet.model.approval import ApprovalDecision, ApprovalState
+from placet.model.approval import ApprovalDecision, ApprovalState, Chosen
 from placet.model.audit import EventKind
 from placet.model.effect import EffectState
 from placet.model.grant import GrantWish
@@ -127,7 +128,7 @@ class AsyncClient:
         named = call_id if call_id is not None or idempotency_key is not None else f"c-{secrets.token_hex(12)}"
         given: JsonObject = {"run": run, "tool": tool, "arguments": arguments, "call_id": named, "version": version}
         body: JsonObject = {name: value for name, value in given.items() if value is not None}
-        headers = {} if idempotency_key is None else {"Idempotency-Key": _quoted(idempotency_key)}
+        headers = {} if idempotency_key is None else {"Idempotency-Key": quoted_key(idempotency_key)}
         ask = Ask(
             method="POST",
             path="/v1/proposals",
@@ -169,6 +170,21 @@ class AsyncClient:
         query = {"state": [each.value for each in states]}
         return tuple(await self._listed(partial(members, ApprovalView), "/v1/approvals", "approvals", query, limit))
 
+    async def approvals_by_risk(
+        self, *, states: Sequence[ApprovalState] = (ApprovalState.PENDING,), limit: int = 100
+    ) -> UrgentApprovals:
+        """The same, critical ones first and of one risk the nearest deadline to decide first."""
+        is_cut = False
+
+        def taken(answer: Answer, member: str) -> list[ApprovalView]:
+            nonlocal is_cut
+            is_cut = is_cut or read(Cut, answer).is_cut
+            return members(ApprovalView, answer, member)
+
+        query = {"state": [each.value for each in states], "sort": "risk"}
+        found = await self._listed(taken, "/v1/approvals", "approvals", query, limit)
+        return UrgentApprovals(approvals=tuple(found), is_cut=is_cut)
+
     async def approval(self, approval_id: str) -> ApprovalView:
         return await self._get(ApprovalView, f"/v1/approvals/{_piece(approval_id)}")
 
@@ -178,6 +194,20 @@ class AsyncClient:
 
     async def deny(self, approval_id: str, *, digest: str, reason: str = "") -> ApprovalView:
         return await self._decide(approval_id, ApprovalDecision.DENY, digest, reason)
+
+    async def deny_several(self, chosen: Sequence[Chosen], *, reason: str) -> tuple[ChosenAnswer, ...]:
+        """Refuse each of at most 100, for one reason. What became of each, in their order: one that is refused keeps
+        no other back, and its `code` says why.
+        """
+        return await self._decide_several(ApprovalDecision.DENY, chosen, reason)
+
+    async def approve_several(self, chosen: Sequence[Chosen], *, reason: str = "") -> tuple[ChosenAnswer, ...]:
+        """Sign of each that exactly the call with its digest may run, once. Nothing runs now.
+
+        Raises:
+            DecisionRefused: they are not alike, or each has to be approved by itself; nothing was decided.
+        """
+        return await self._decide_several(ApprovalDecision.APPROVE, chosen, reason)
 
     async def edit(self, approval_id: str, *, digest: str, arguments: JsonObject | str) -> ApprovalView:
         """Make another question of one that waits, with other arguments; the answer is the new one. Nothing runs."""
@@ -222,7 +252,7 @@ class AsyncClient:
 
     async def draft_grant(self, wish: GrantWish) -> GrantView:
         """What it would cover, in words, with the digest that giving it takes. Nothing is stored."""
-        ask = Ask(method="POST", path="/v1/grants/drafts", body=_wish_body(wish), only_looks=True)
+        ask = Ask(method="POST", path="/v1/grants/drafts", body=wish_body(wish), only_looks=True)
         return read(GrantView, await self._asked(ask))
 
     async def give_grant(self, wish: GrantWish, *, digest: str) -> GrantView:
@@ -231,7 +261,7 @@ class AsyncClient:
         Raises:
             NotHeard: it may have been given; look at `standing_grants` before it is given once more.
         """
-        ask = Ask(method="POST", path="/v1/grants", body={**_wish_body(wish), "digest": digest}, is_safe=False)
+        ask = Ask(method="POST", path="/v1/grants", body={**wish_body(wish), "digest": digest}, is_safe=False)
         try:
             return read(GrantView, await self._asked(ask, ok=(201,)))
         except NotHeard as fault:
@@ -374,6 +404,16 @@ class AsyncClient:
         path = f"/v1/approvals/{_piece(approval_id)}/decision"
         return read(ApprovalView, await self._asked(Ask(method="POST", path=path, body=body)))
 
+    async def _decide_several(
+        self, decision: ApprovalDecision, chosen: Sequence[Chosen], reason: str
+    ) -> tuple[ChosenAnswer, ...]:
+        ask = Ask(method="POST", path="/v1/approvals/decisions", body=chosen_body(decision, chosen, reason))
+        answer = await self._asked(ask)
+        found = members(ChosenAnswer, answer, "decisions")
+        if [each.approval_id for each in found] != [each.approval_id for each in chosen]:
+            raise AnswerUnreadable
+        return tuple(found)
+
     async def _taken_back(self, path: str) -> ApprovalView:
         return read(ApprovalView, await self._asked(Ask(method="POST", path=path, is_safe=False)))
 
@@ -438,30 +478,6 @@ class AsyncClient:
 
 def _preferring(seconds: float) -> dict[str, str]:
     return {"Prefer": f"wait={math.ceil(seconds)}"} if seconds > 0 else {}
-
-
-def _wish_body(wish: GrantWish) -> JsonObject:
-    named: JsonObject = {} if wish.run_id is None else {"run": wish.run_id}
-    return {
-        "tool": wish.tool,
-        "subjects": list(wish.subjects),
-        "limits": wish.limits,
-        "seconds": wish.seconds,
-        "max_uses": wish.max_uses,
-        "reason": wish.reason,
-        **named,
-    }
-
-
-def _quoted(key: str) -> str:
-    """A key as the header has it.
-
-    Raises:
-        MisuseError: it cannot stand there.
-    """
-    if key.isascii() and key.isprintable():
-        return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    raise MisuseError("idempotency_key= is text of 1 to 128 printable ASCII characters.")
 
 
 def _piece(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placet.engine.desk import ApprovalView
 from placet.model.json import JsonObject
 
 
@@ -12,6 +13,25 @@ class Further:
     """Where a list goes on."""
 
     next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Whether more was there than was looked through."""
+
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrgentApprovals:
+    """Approvals, the gravest first.
+
+    Attributes:
+        is_cut: whether more were there than the server looks through: graver ones may be among the oldest.
+    """
+
+    approvals: tuple[ApprovalView, ...]
+    is_cut: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

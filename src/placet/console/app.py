@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
@@ -34,7 +34,7 @@ from placet.console.doors import FORM_SECONDS, Doors, NotAForm
 from placet.console.drawing import environment
 from placet.console.entrance import Entrance, plain
 from placet.console.headers import protect
-from placet.console.pages import audit, decision, effects, grants, inbox, operating, runs, standing, tools, why
+from placet.console.pages import audit, decision, effects, grants, inbox, operating, runs, several, standing, tools, why
 from placet.console.visit import Visit
 from placet.engine.faults import told
 from placet.engine.gate import Gate
@@ -66,6 +66,7 @@ MOST_OPEN_EACH = 64
 _LOOKS: dict[str, Page] = {
     "/": inbox.inbox,
     "/news": inbox.news,
+    "/several": several.look,
     "/approvals/{approval_id}": decision.show,
     "/approvals/{approval_id}/standing": standing.standing,
     "/effects": effects.effects,
@@ -85,6 +86,7 @@ _LOOKS: dict[str, Page] = {
 _GLANCES = frozenset({inbox.news, runs.run_news, standing.standing})
 """What an open page asks by itself."""
 _POSTS: dict[str, Page] = {
+    "/several/decision": several.decide,
     "/approvals/{approval_id}/decision": decision.decide,
     "/approvals/{approval_id}/edit": decision.edit,
     "/approvals/{approval_id}/withdrawal": decision.withdraw,
@@ -96,6 +98,10 @@ _POSTS: dict[str, Page] = {
     "/stops/stop": operating.stop,
     "/stops/resume": operating.resume,
 }
+
+
+_WEIGHTS: dict[Page, Callable[[Mapping[str, str]], int]] = {several.decide: several.weight}
+"""As how many requests a form counts that decides more than one thing."""
 
 
 class Console:
@@ -203,6 +209,9 @@ class Console:
                 form = await self._doors.form(request, visit.session)
             except NotAForm as refused:
                 return plain(refused.code, refused.status)
+            for _ in range(_WEIGHTS[page](form) - 1 if page in _WEIGHTS else 0):
+                if (refusal := await self._too_often(visit)) is not None:
+                    return refusal
             return await self._answered(replace(visit, form=form), page)
 
         return post

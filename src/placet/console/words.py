@@ -94,6 +94,11 @@ WHY_NOT_SETTLE = {
 DONE = {
     "approved": "Approved. Nothing ran yet: whoever asked may now run exactly this call, once.",
     "denied": "Denied. Whoever asked is told, with your reason.",
+    "several_approved": "Approved, each of them. Nothing ran yet: whoever asked may now run exactly these, each once.",
+    "several_denied": "Denied, each of them. Whoever asked is told, with your reason.",
+    "several_voted": "Your vote is counted for each of them. Others have to approve as well before they may run.",
+    "several_partly": "Your vote is counted for each of them. Some have every vote that they need now, so whoever "
+    "asked may run exactly these, each once; the rest wait for others to approve as well.",
     "edited": "This is another call now, and it is yours. The one that was asked for is closed, and whoever asked is "
     "told. Somebody else may have to approve it.",
     "voted": "Your vote is counted. Others have to approve as well before it may run.",

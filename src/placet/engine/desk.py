@@ -11,11 +11,14 @@ from datetime import datetime
 from placet.engine.approval_views import CONTRACT_NOT_HERE, ApprovalView, ApprovalViews, own_vote
 from placet.engine.approving import expire
 from placet.engine.chronicle import Chronicle
+from placet.engine.desk_words import asked_already, expired, stands
 from placet.engine.editing import Editor, NoEdit, same_as
 from placet.engine.entitling import Entitling, detail_of_leave, refusal_of
 from placet.engine.pages import MOST_IN_A_PAGE, read_page
 from placet.engine.registry import Registry
+from placet.engine.several import Several
 from placet.engine.signing import Signing
+from placet.engine.triage import Triage
 from placet.engine.verifying import verify
 from placet.engine.watching import Watching
 from placet.errors import DecisionRefused, MisuseError, NotFound, StoreUnavailable
@@ -54,8 +57,6 @@ _STANDING = {
     ApprovalDecision.DENY: frozenset({ApprovalState.DENIED}),
 }
 """Where an approval stands as long as the decision does. A spent one was used as it was decided."""
-_DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.SPENT, ApprovalState.DENIED})
-"""States whose words may name who decided; whoever took it back is another one."""
 
 
 class Desk:
@@ -79,6 +80,15 @@ class Desk:
         self._signing = Signing(keys)
         self._views = ApprovalViews(store=store, keys=keys, registry=registry, entitling=entitling)
         self.watching = Watching(store=store, views=self._views, may_look=self._may_look)
+        self.triage = Triage(store=store, keys=keys, views=self._views, may_look=self._may_look)
+        self.several = Several(
+            self,
+            store=store,
+            views=self._views,
+            may_look=self._may_look,
+            verified=self._verified,
+            refusal=self._refusal,
+        )
 
     @paying
     async def pending(self, *, by: Principal, limit: int = 100) -> tuple[ApprovalView, ...]:
@@ -212,7 +222,7 @@ class Desk:
         """The row of one that nobody decided in time says so from now on."""
         if rules.is_overdue(approval, now=now):
             await expire(approval, self._store, self._chronicle)
-            raise await self._refusal(approval, by, "approval_expired", _expired(approval.question))
+            raise await self._refusal(approval, by, "approval_expired", expired(approval.question))
 
     @paying
     async def edit(self, approval_id: str, *, digest: str, arguments: object, by: Principal) -> ApprovalView:
@@ -237,7 +247,7 @@ class Desk:
         await self._entitled(approval, by, digest)
         await self._require_contract(approval, by)
         if approval.state is not ApprovalState.PENDING:
-            raise await self._refusal(approval, by, "already_decided", _stands(approval))
+            raise await self._refusal(approval, by, "already_decided", stands(approval))
         await self._require_in_time(approval, by, await self._store.now())
         question = await self._editor.edited(approval.question, arguments, by=by)
         if isinstance(question, NoEdit):
@@ -265,8 +275,8 @@ class Desk:
         if found.question.approval_id == question.approval_id:
             return found
         if found.question.approval_id == approval.question.approval_id:
-            raise await self._refusal(found, by, "already_decided", _stands(found))
-        raise await self._refusal(approval, by, "asked_already", _asked_already(found))
+            raise await self._refusal(found, by, "already_decided", stands(found))
+        raise await self._refusal(approval, by, "asked_already", asked_already(found))
 
     def _decision_event(self, kind: EventKind, approval: Approval, answer: Answer) -> AuditEvent:
         return self._event(
@@ -336,7 +346,7 @@ class Desk:
             approval, votes = await self._verified(approval_id, by)
             now = await self._store.now()
             if approval.state is not ApprovalState.PENDING:
-                raise await self._refusal(approval, by, "already_decided", _stands(approval))
+                raise await self._refusal(approval, by, "already_decided", stands(approval))
             match own_vote(votes, by):
                 case VoteKind.WITHDRAW:
                     return await self._views.shown(approval, votes, by, now)
@@ -371,7 +381,7 @@ class Desk:
         event = self._event(EventKind.APPROVAL_WITHDRAWN, approval, decided_by=by.subject)
         closed = await self._store.retire(approval, state, events=(event,))
         if closed.state is not state:
-            raise await self._refusal(closed, by, "already_decided", _stands(closed))
+            raise await self._refusal(closed, by, "already_decided", stands(closed))
         return await self._views.shown(closed, votes, by, await self._store.now())
 
     async def expire_overdue(self, *, limit: int = 1_000) -> int:
@@ -447,7 +457,7 @@ class Desk:
             )
         if is_own and approval.state in _STANDING[decision]:
             return await self._views.shown(approval, votes, by, now)
-        raise await self._refusal(approval, by, "already_decided", _stands(approval))
+        raise await self._refusal(approval, by, "already_decided", stands(approval))
 
     async def _refusal(self, approval: Approval, by: Principal, code: str, message: str) -> DecisionRefused:
         """Every refused decision is on record."""
@@ -478,21 +488,3 @@ def _has_a_part(approval: Approval, votes: tuple[SignedVote, ...], by: Principal
     counted = rules.standing_votes(votes) if answer is not None and answer.votes else ()
     voters = {each.vote.voter for each in counted}
     return answer is not None and (answer.decided_by == by.subject or by.subject in voters)
-
-
-def _expired(question: Question) -> str:
-    """Nobody decided in time; the message says since when. It has to be asked anew."""
-    return f"Nobody decided in time: it expired at {rules.instant_text(question.decide_by)}. It has to be asked anew."
-
-
-def _asked_already(approval: Approval) -> str:
-    """The edited call waits, or is approved, already; the message says under which id."""
-    return f"This very call is {approval.state.value} already, as {approval.question.approval_id}."
-
-
-def _stands(approval: Approval) -> str:
-    """Somebody was first; the message says who and when."""
-    answer, who = approval.answer, ""
-    if answer is not None and approval.state in _DECIDED:
-        who = f" by {answer.decided_by} at {rules.instant_text(answer.decided_at)}"
-    return f"It is {approval.state.value} already{who}."

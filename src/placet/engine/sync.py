@@ -17,7 +17,9 @@ from placet.engine.gate import Gate
 from placet.engine.granting import Granting
 from placet.engine.purging import Purger
 from placet.engine.reconciler import Reconciler
+from placet.engine.several import Several
 from placet.engine.switch import Switch
+from placet.engine.triage import Triage
 from placet.errors import MisuseError
 from placet.rules.foreign import safe_exception_name
 
@@ -143,8 +145,27 @@ def _carried(
     return call
 
 
+class SyncTriage(_Carrier):
+    """`Triage`, waited for."""
+
+    page = _carried(Triage.page)
+
+
+class SyncSeveral(_Carrier):
+    """`Several`, waited for."""
+
+    look = _carried(Several.look)
+    deny = _carried(Several.deny)
+    approve = _carried(Several.approve)
+
+
 class SyncDesk(_Carrier):
     """`Desk`, waited for."""
+
+    def __init__(self, desk: Desk, thread: LoopThread) -> None:
+        super().__init__(desk, thread)
+        self.triage = SyncTriage(desk.triage, thread)
+        self.several = SyncSeveral(desk.several, thread)
 
     pending = _carried(Desk.pending)
     listed = _carried(Desk.listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -10,16 +11,18 @@ from starlette.responses import Response
 
 from placet.engine.approval_views import standing_of
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
+from placet.engine.several import MOST_AT_ONCE
 from placet.errors import DecisionRefused, NotFound, PlacetError
 from placet.http_api import describing
 from placet.http_api.bodies import choice_member, member_refused, optional_text, read_document, text_member
-from placet.http_api.door import Door, door_of, refuse_repeated, same_tag, signed_in
+from placet.http_api.door import Door, door_of, refuse_repeated, require_admissions, same_tag, signed_in
 from placet.http_api.outcomes import json_response
 from placet.http_api.paging import CURSOR, LIMIT, cursor_of, mark_of
 from placet.http_api.problems import HttpProblem, PreconditionFailed
 from placet.http_api.tagged import tagged
-from placet.model.approval import ApprovalState
+from placet.model.approval import ApprovalState, Chosen
 from placet.model.json import JsonObject
+from placet.model.listing import Page
 from placet.model.principal import Principal, Standing
 from placet.rules.canonical import canonical_bytes, sha256_hex
 from placet.rules.documents import document_of
@@ -37,6 +40,31 @@ _DECISION: JsonObject = {
     "required": ["decision", "digest"],
     "additionalProperties": False,
 }
+_CHOSEN: JsonObject = {
+    "type": "object",
+    "properties": {
+        "approval_id": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000]+$"},
+        "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    },
+    "required": ["approval_id", "digest"],
+    "additionalProperties": False,
+}
+_DECISIONS: JsonObject = {
+    "type": "object",
+    "properties": {
+        "decision": {"enum": ["approve", "deny"]},
+        "reason": {"type": "string", "maxLength": MAX_REASON_CHARACTERS, "pattern": r"^[^\u0000]*$"},
+        "approvals": {
+            "type": "array",
+            "items": _CHOSEN,
+            "minItems": 1,
+            "maxItems": MOST_AT_ONCE,
+            "description": "None twice; to approve them, all alike.",
+        },
+    },
+    "required": ["decision", "approvals"],
+    "additionalProperties": False,
+}
 _EDIT: JsonObject = {
     "type": "object",
     "properties": {
@@ -45,6 +73,11 @@ _EDIT: JsonObject = {
     },
     "required": ["digest", "arguments"],
     "additionalProperties": False,
+}
+_DECIDED: JsonObject = {
+    "type": "object",
+    "properties": {"decisions": {"type": "array", "items": describing.named("ChosenAnswer")}},
+    "required": ["decisions"],
 }
 _IF_MATCH: dict[str, Any] = {
     "name": "If-Match",
@@ -55,34 +88,101 @@ _IF_MATCH: dict[str, Any] = {
 }
 
 
+class Sort(StrEnum):
+    """newest: by when they were asked for. risk: the gravest first, of these the nearest deadline to decide."""
+
+    NEWEST = "newest"
+    RISK = "risk"
+
+
 @router.get(
     "/v1/approvals",
     operation_id="listApprovals",
-    summary="Approvals of your tenant, the newest first",
+    summary="Approvals of your tenant, the newest first, or the gravest",
     responses={
         **describing.problems(400, 403, 422),
-        200: describing.answer("A page of them.", describing.listed("approvals", "Approval")),
+        200: describing.answer(
+            "A page of them.", describing.listed("approvals", "Approval", is_cut={"type": "boolean"})
+        ),
     },
 )
 async def list_approvals(
     request: Request,
     principal: SignedIn,
     state: Annotated[list[ApprovalState] | None, Query(description="`pending` if absent; repeatable.")] = None,
+    sort: Annotated[Sort, Query(description="`risk`: critical first, of one risk the nearest deadline.")] = Sort.NEWEST,
     limit: LIMIT = 100,
     cursor: CURSOR = None,
 ) -> Response:
-    """For people. Rows that do not hold are left out here; looking at one says why."""
+    """For people. Rows that do not hold are left out here; looking at one says why.
+
+    By risk, the newest 10,000 are looked through, and `is_cut` says whether there were more.
+    """
     door = door_of(request)
     refuse_repeated(request, many=frozenset({"state"}))
     states = tuple(sorted(set(state or [ApprovalState.PENDING])))
     of: JsonObject = {"list": "approvals", "states": [each.value for each in states]}
+    if sort is Sort.RISK:
+        of["sort"] = sort.value  # a cursor goes on in the order that it was made in, and in no other
     after = await mark_of(door, cursor, of=of, by=principal)
-    page = await door.gate.desk.page(by=principal, states=states, limit=limit, after=after)
+    desk = door.gate.desk
+    more: JsonObject = {}
+    if sort is Sort.RISK:
+        urgent = await desk.triage.page(by=principal, states=states, limit=limit, after=after)
+        page, more = Page(rows=urgent.rows, after=urgent.after), {"is_cut": urgent.is_cut}
+    else:
+        page = await desk.page(by=principal, states=states, limit=limit, after=after)
     return json_response(
         {
             "approvals": [document_of(view) for view in page.rows],
             "next": await cursor_of(door, page, of=of, by=principal),
+            **more,
         }
+    )
+
+
+@router.post(
+    "/v1/approvals/decisions",
+    operation_id="decideSeveral",
+    summary="Deny several, or approve several that are alike, each on its own digest",
+    responses={
+        **describing.problems(400, 403, 404, 408, 409, 413, 415, 422, 429),
+        200: describing.answer("What became of each, in their order.", _DECIDED),
+    },
+    openapi_extra=describing.body(_DECISIONS),
+)
+async def decide_several(request: Request, principal: SignedIn) -> Response:
+    """For people. Each is decided, refused and recorded by itself, and counts as a request of its own; look at each
+    one's `code`. Approving takes calls of one tool and version, asked about by one rule of one policy, and of no high
+    risk: otherwise nothing is decided, and the problem's `code` says why. The same again answers the same.
+    """
+    door = door_of(request)
+    document = await read_document(request, door.settings, members=frozenset({"decision", "reason", "approvals"}))
+    decision = choice_member(document, "decision", ("approve", "deny"))
+    reason = optional_text(document, "reason", most=MAX_REASON_CHARACTERS)
+    chosen = _chosen(document.get("approvals"))
+    await require_admissions(door, principal, further=len(chosen) - 1)
+    several = door.gate.desk.several
+    decide = several.approve if decision == "approve" else several.deny
+    answers = await decide(chosen, by=principal, reason=reason)
+    return json_response({"decisions": [document_of(each) for each in answers]})
+
+
+def _chosen(said: object) -> tuple[Chosen, ...]:
+    """Raises:
+    RequestMalformed: it is no list of chosen approvals.
+    """
+    if type(said) is not list or not 1 <= len(said) <= MOST_AT_ONCE:
+        raise member_refused("approvals", f"a list of 1 to {MOST_AT_ONCE} approvals, each with its digest")
+    for each in said:
+        if type(each) is not dict or each.keys() != {"approval_id", "digest"}:
+            raise member_refused("approvals", "a list of objects with approval_id and digest")
+    return tuple(
+        Chosen(
+            approval_id=text_member(each, "approval_id", most=128),
+            digest=text_member(each, "digest", most=64, least=64),
+        )
+        for each in said
     )
 
 

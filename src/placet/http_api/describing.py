@@ -9,6 +9,7 @@ from placet.engine.effect_views import EffectView
 from placet.engine.questions import QuestionView
 from placet.engine.run_views import RunDetails, RunView
 from placet.engine.runs import RunReport
+from placet.engine.several import ChosenAnswer
 from placet.http_api.problems import MEDIA_TYPE
 from placet.model.json import JsonObject
 from placet.rules.documents import schema_of
@@ -70,6 +71,7 @@ SCHEMAS: JsonObject = {
         {"run": _TEXT, "outcomes": {"type": "array", "items": {"$ref": "#/components/schemas/Outcome"}}}
     ),
     "Approval": schema_of(ApprovalView),
+    "ChosenAnswer": schema_of(ChosenAnswer),
     "Question": schema_of(QuestionView),
     "Effect": _object({"effect_id": _TEXT, **schema_of(EffectView)["properties"]}),  # type: ignore[dict-item]
     "Run": _object({"run_ref": _TEXT, **schema_of(RunView)["properties"]}),  # type: ignore[dict-item]
@@ -118,9 +120,10 @@ def named(name: str) -> JsonObject:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def listed(member: str, name: str) -> JsonObject:
-    """A page of a list."""
-    return _object({member: {"type": "array", "items": named(name)}, "next": _MAYBE_TEXT})
+def listed(member: str, name: str, **sometimes: JsonObject) -> JsonObject:
+    """A page of a list, and members that not every one has."""
+    always: JsonObject = {member: {"type": "array", "items": named(name)}, "next": _MAYBE_TEXT}
+    return _object({**always, **sometimes}, *always)
 
 
 def answer(description: str, schema: JsonObject, *, headers: dict[str, str] | None = None) -> dict[str, Any]:

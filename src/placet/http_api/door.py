@@ -141,6 +141,16 @@ async def _require_admission(door: Door, principal: Principal) -> None:
             return
 
 
+async def require_admissions(door: Door, principal: Principal, *, further: int) -> None:
+    """Count what a request does as often as it would be counted in requests of its own, which is once already.
+
+    Raises:
+        TooOften: that is too often; nothing else was looked at.
+    """
+    for _ in range(further):
+        await _require_admission(door, principal)
+
+
 signed_in = _Bearer()
 """The dependency that names the principal of a request, or refuses it."""
 

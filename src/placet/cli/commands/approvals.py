@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -18,16 +19,18 @@ from placet.cli.desks import Desk, desk_of
 from placet.cli.failing import ContractUnavailable, UsageProblem, scope_hint
 from placet.cli.project import Place, ask, checked, finish, is_text
 from placet.cli.proposing import read_argument_text
-from placet.cli.remote import told_if_cut
+from placet.cli.remote import told_if_cut, whole_digest
 from placet.cli.screen import Column, Form, Screen, shown, value_lines
 from placet.cli.seen import Seen, countdown, details, gist, seconds_left, summary
 from placet.cli.session import Session, epilog, new_app, with_served_list_session, with_served_session
+from placet.cli.several import Answered, refuse_twice_or_too_many, report_several, told_before
 from placet.cli.table import COMMANDS, Exit
 from placet.cli.watching import watched
 from placet.engine.approval_views import VoteView
 from placet.engine.desk import MAX_REASON_CHARACTERS, ApprovalView
-from placet.errors import DecisionRefused, NotFound, PlacetError
-from placet.model.approval import ApprovalState, Difference, VoteKind
+from placet.engine.entitling import UNCERTAIN
+from placet.errors import DecisionRefused, NotFound
+from placet.model.approval import ApprovalState, Chosen, Difference, VoteKind
 from placet.rules.policy import DECIDE_SCOPE
 
 app = new_app("approvals")
@@ -36,6 +39,14 @@ _verbs = COMMANDS["approvals"].verbs
 _PREFIX = re.compile(r"[0-9a-f]{8,64}")
 _ALL = "all"
 _NOT_GIVEN = frozenset({ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN, ApprovalState.REVOKED})
+
+
+class Sort(StrEnum):
+    """In which order approvals are listed."""
+
+    NEWEST = "newest"
+    RISK = "risk"
+
 
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The approval.")]
 _Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The approval, or several.")]
@@ -51,10 +62,18 @@ def list_approvals(
             "--state", metavar="STATE", help="pending (the default), approved, denied, ... or all; repeatable."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many.")] = 100,
+    sort: Annotated[
+        Sort, typer.Option("--sort", help="The newest first, or the gravest and of these the first to be over.")
+    ] = Sort.NEWEST,
 ) -> Exit:
     states = _states(state or [ApprovalState.PENDING.value])
-    seen = ask(desk_of(session), lambda desk: desk.listed(states, limit))
+    if sort is Sort.RISK:
+        seen, is_cut = ask(desk_of(session), lambda desk: desk.listed_by_risk(states, limit))
+    else:
+        seen, is_cut = ask(desk_of(session), lambda desk: desk.listed(states, limit)), False
+    if is_cut:
+        session.screen.warn("placet: there are more than can be looked through: graver ones may be among the oldest")
     session.screen.listing(
         "approvals",
         seen,
@@ -107,15 +126,21 @@ def approve(
     refuse_unlike(seen)
     if not digest:
         _ask(session, seen)
-    decided: list[Seen] = []
-    for number, each in enumerate(seen):
-        said = digest[number] if digest else each.view.digest
-        # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
-        carried = each.view.digest if each.view.digest.startswith(said) else said
-        with _changing(session, approval_ids[number]), _told_before(session, decided):
-            decided.append(_decide(place, approval_ids[number], carried, reason))
-    _report_all(session, decided)
-    return Exit.OK
+    # A prefix of the digest that was shown stands for it; any other is refused by the desk, on record.
+    given = digest or [each.view.digest for each in seen]
+    carried = [
+        each.view.digest if each.view.digest.startswith(said) else said for each, said in zip(seen, given, strict=True)
+    ]
+    if len(approval_ids) == 1:
+        with _changing(session, approval_ids[0]):
+            _report(session, _decide(place, approval_ids[0], carried[0], reason))
+        return Exit.OK
+    chosen = [
+        Chosen(approval_id=name, digest=whole_digest(each)) for name, each in zip(approval_ids, carried, strict=True)
+    ]
+    with _changing(session, approval_ids[0]):
+        answers: list[Answered] = ask(place, lambda desk: desk.approve_several(chosen, reason))
+    return report_several(session.screen, answers, lambda each: _report(session, each))
 
 
 @app.command("deny", help=_verbs["deny"], epilog=epilog())
@@ -125,15 +150,18 @@ def deny(
     approval_ids: _Ids,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the proposer is told, as data.")],
 ) -> Exit:
-    _refuse_twice(approval_ids)
+    refuse_twice_or_too_many(approval_ids)
     _check_reason(reason)
     place = desk_of(session)
-    denied: list[Seen] = []
+    if len(approval_ids) == 1:
+        with _changing(session, approval_ids[0]):
+            _report(session, ask(place, lambda desk: desk.deny(approval_ids[0], reason)))
+        return Exit.OK
+    denied: list[Answered] = []
     for approval_id in approval_ids:
-        with _changing(session, approval_id), _told_before(session, denied):
-            denied.append(ask(place, lambda desk, of=approval_id: desk.deny(of, reason)))  # type: ignore[misc]
-    _report_all(session, denied)
-    return Exit.OK
+        with told_before(session.screen, denied):
+            denied.append(_denied(session, place, approval_id, reason))
+    return report_several(session.screen, denied, lambda each: _report(session, each))
 
 
 @app.command("watch", help=_verbs["watch"], epilog=epilog())
@@ -254,15 +282,15 @@ def _decide(place: Place[Desk], approval_id: str, digest: str, reason: str) -> S
     raise refusal
 
 
-@contextmanager
-def _told_before(session: Session, decided: Sequence[Seen]) -> Iterator[None]:
-    """Where one of several is refused, those before it are decided all the same, and that is told."""
+def _denied(session: Session, place: Place[Desk], approval_id: str, reason: str) -> Answered:
+    """What became of it: a refusal of one keeps no other back, and whatever else fails ends it all."""
     try:
-        yield
-    except PlacetError:
-        for each in decided:
-            session.screen.warn(f"placet: decided before: {each.view.state.value} {shown(each.view.approval_id)}")
-        raise
+        with _changing(session, approval_id):
+            return Answered(approval_id=approval_id, seen=ask(place, lambda desk: desk.deny(approval_id, reason)))
+    except (DecisionRefused, NotFound) as refusal:
+        if refusal.code in UNCERTAIN:
+            raise
+        return Answered(approval_id=approval_id, seen=None, refusal=refusal)
 
 
 # ---------------------------------------------------------------- asking the person
@@ -294,7 +322,7 @@ def _ask(session: Session, seen: Sequence[Seen]) -> None:
 
 
 def _check_digests(session: Session, approval_ids: Sequence[str], digests: Sequence[str] | None) -> None:
-    _refuse_twice(approval_ids)
+    refuse_twice_or_too_many(approval_ids)
     if not digests:
         if not session.screen.can_ask:
             raise UsageProblem("Off a terminal --digest PREFIX is needed", hint=_how_to_see(session, approval_ids[0]))
@@ -305,11 +333,6 @@ def _check_digests(session: Session, approval_ids: Sequence[str], digests: Seque
         raise UsageProblem(
             f"{len(approval_ids)} approvals need a --digest each, in their order; {len(digests)} were given"
         )
-
-
-def _refuse_twice(approval_ids: Sequence[str]) -> None:
-    if len(set(approval_ids)) != len(approval_ids):
-        raise UsageProblem("The same approval is named twice")
 
 
 def _how_to_see(session: Session, approval_id: str) -> str:
@@ -383,6 +406,7 @@ def _show(session: Session, seen: Seen) -> None:
             ("decided at", screen.instant(view.decided_at)),
             ("usable until", f"{screen.instant(view.expires_at)}{left}" if view.expires_at is not None else None),
             ("said", view.words),
+            ("bound to", _bound(view)),
             ("digest", view.digest),
         ]
     )
@@ -415,6 +439,11 @@ def _difference(said: Difference) -> str:
     return f"{said.name.replace('_', ' ')}: {said.was or 'none'}, now {said.now or 'none'}"
 
 
+def _bound(view: ApprovalView) -> str | None:
+    """That something else has to be as it was, too, when the call runs."""
+    return None if view.state_digest is None else f"the state of the world when it was asked, {view.state_digest}"
+
+
 def _needs(view: ApprovalView) -> str:
     """Whose answer it takes, by which rule, and with what words."""
     of = f" of {view.votes_needed} people" if view.votes_needed > 1 else ""
@@ -429,14 +458,6 @@ def _vote(screen: Screen, vote: VoteView) -> str:
 
 def _how_to_decide(session: Session, view: ApprovalView) -> str:
     return f"{_how_to_approve(session, view)}, or: {_how_to_deny(session, view.approval_id)}"
-
-
-def _report_all(session: Session, decided: Sequence[Seen]) -> None:
-    if len(decided) > 1 and not session.screen.is_text:
-        session.screen.document("approvals-decided/1", {"approvals": [details(each) for each in decided]})
-        return
-    for each in decided:
-        _report(session, each)
 
 
 def _report(session: Session, seen: Seen) -> None:

@@ -1,8 +1,9 @@
-"""What waits for a person, the nearest deadline first; and what has been decided, for good."""
+"""What waits for a person, the nearest deadline or the gravest first; and what has been decided, for good."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,9 @@ from placet.console.visit import Visit
 from placet.engine.desk import ApprovalView
 from placet.engine.entitling import UNCERTAIN
 from placet.model.approval import ApprovalState
+from placet.model.contract import Risk
 from placet.model.listing import Mark
+from placet.rules.urgency import gravity
 
 EXPIRING_SECONDS = 300.0
 MOST_ROWS = 500
@@ -41,6 +44,14 @@ class Tab(StrEnum):
     CLOSED = "closed"
 
 
+class Sort(StrEnum):
+    """deadline: what is over soonest first. risk: the gravest first, and of these what is over soonest."""
+
+    DEADLINE = "deadline"
+    RISK = "risk"
+
+
+SORT_WORDS = {Sort.DEADLINE: "nearest deadline first", Sort.RISK: "gravest first"}
 _WAITING = frozenset({Tab.MINE, Tab.PENDING, Tab.EXPIRING})
 TAB_WORDS = {
     Tab.MINE: "For me",
@@ -70,11 +81,18 @@ class Row:
         """Whether nobody can tell now if this person may decide it: it may be theirs, so it is not hidden from them."""
         return self.view.why_not in UNCERTAIN
 
+    @property
+    def may_be_chosen(self) -> bool:
+        """Whether this person may decide it, alone or with others, and has not."""
+        is_open = self.view.state is ApprovalState.PENDING and self.view.why_not is None
+        return is_open and self.view.own_vote != "approve"
+
 
 async def inbox(visit: Visit) -> Response:
     tab, words = _tab(visit.asked("tab")), visit.asked("q").strip()
+    sort = _sort(visit.asked("sort"))
     pending, now = await _pending(visit)
-    waiting = _rows(pending, now)
+    waiting = _rows(sorted(pending, key=_urgency) if sort is Sort.RISK else pending, now)
     rows = waiting if tab in _WAITING else _rows(await _closed(visit, tab), now)
     found = [row for row in rows if _belongs(row, tab) and _matches(row, words)]
     unknown = await visit.gate.reconciler.waiting(by=visit.by, limit=_MOST_UNKNOWN)
@@ -85,6 +103,9 @@ async def inbox(visit: Visit) -> Response:
         tab=tab,
         tabs=[(each, TAB_WORDS[each], _count(each, waiting)) for each in Tab],
         words_asked=words,
+        sort=sort,
+        sorts=tuple(SORT_WORDS.items()),
+        risks=_risks(waiting, tab) if tab in _WAITING else (),
         unknown=unknown,
         unknown_count=f"{len(unknown)}{'+' if len(unknown) == _MOST_UNKNOWN else ''}",
         now=now,
@@ -176,6 +197,25 @@ def _matches(row: Row, words: str) -> bool:
         )
     ).casefold()
     return all(word in held for word in words.casefold().split())
+
+
+def _urgency(view: ApprovalView) -> tuple[int, datetime, str]:
+    """As the order by risk is everywhere else."""
+    return -gravity(_risk(view.risk)), view.decide_by, view.approval_id
+
+
+def _risks(waiting: list[Row], tab: Tab) -> tuple[tuple[str, int], ...]:
+    """How many of each risk are on the list, the gravest first."""
+    counted = Counter(row.view.risk for row in waiting if _belongs(row, tab))
+    return tuple(sorted(counted.items(), key=lambda each: -gravity(_risk(each[0]))))
+
+
+def _risk(word: str) -> Risk | None:
+    return Risk(word) if word in tuple(Risk) else None
+
+
+def _sort(word: str) -> Sort:
+    return Sort(word) if word in tuple(Sort) else Sort.DEADLINE
 
 
 def _tab(word: str) -> Tab:

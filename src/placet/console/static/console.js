@@ -226,7 +226,7 @@ let keysOn = true;
 try { keysOn = localStorage.getItem(keysStored) !== "off"; } catch { /* a browser that stores nothing */ }
 
 function isTyping(target) {
-  return target.closest("input, textarea, select, [contenteditable]") !== null;
+  return target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
 }
 
 function moveTab(step) {
@@ -262,6 +262,7 @@ const keys = {
   k: () => choose(chosen - 1),
   o: () => openLink(rows()[chosen])?.click(),
   p: () => { if (chosen < 0) choose(0); peek(); },
+  x: () => { const row = rows()[chosen]; if (row) find("input[type=checkbox]", row)?.click(); },
   a: () => focusOn(".approve [data-typed], .approve button"),
   d: () => focusOn(".deny textarea"),
   e: () => { const edit = find("details.edit"); if (edit) { edit.open = true; focusOn("details.edit textarea"); } },
