@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
@@ -13,10 +14,11 @@ from pydantic import BaseModel, field_validator
 
 import placet
 from placet import Absent, CallContext, CannotTell, Found, NotSent, Principal, ProbeContext, RemoteStatus, Tool
-from placet.adapters.transports.python import MAX_STRAY_THREADS, PythonTransport
+from placet.adapters.transports.python import MAX_STRAY_LOOKS, MAX_STRAY_THREADS, MAX_STRAYS_OF_ALL, PythonTransport
 from placet.errors import ToolRejected
 from placet.model.attempt import Answered, CallerLeft, DeadlinePassed, Raised, Rejected, Report, Returned, Unsent
 from placet.model.call import Call
+from placet.model.context import Seen
 from placet.testing import RecordingMeter
 
 AGENT = Principal.agent("agent", tenant="acme")
@@ -299,3 +301,57 @@ async def test_a_plain_function_may_probe_too() -> None:
         return Found(result=context.operation_key)
 
     assert await Bench(made(write, probe=probe)).transport.probe("act", PROBE, timeout_seconds=1) == Found(result="k")
+
+
+async def test_looks_at_a_state_that_never_end_keep_no_probe_from_looking() -> None:
+    """Whoever proposes has them begun; an unknown effect waits for the probe."""
+    stays = asyncio.Event()
+
+    async def hangs(context: ProbeContext) -> Any:
+        while not stays.is_set():
+            with suppress(asyncio.CancelledError):
+                await stays.wait()
+
+    async def probe(context: ProbeContext) -> Any:
+        return Found(result=context.operation_key)
+
+    transport = Bench(made(write, approval="always", precondition=hangs, probe=probe)).transport
+    try:
+        for _ in range(MAX_STRAY_LOOKS + 1):
+            assert await transport.precondition("act", PROBE, timeout_seconds=0.001) == CannotTell()
+        assert await transport.probe("act", PROBE, timeout_seconds=1) == Found(result="k")
+    finally:
+        stays.set()
+
+
+async def test_a_tenants_looks_at_a_state_that_never_end_are_its_own_trouble_up_to_a_bound() -> None:
+    stays, begun = asyncio.Event(), 0
+
+    async def look(context: ProbeContext) -> Any:
+        nonlocal begun
+        begun += 1
+        while context.tenant != "quiet" and not stays.is_set():
+            with suppress(asyncio.CancelledError):
+                await stays.wait()
+        return 12
+
+    transport = Bench(made(write, approval="always", precondition=look)).transport
+
+    async def seen(tenant: str) -> Any:
+        asked = ProbeContext(tenant=tenant, operation_key=PROBE.operation_key, arguments={})
+        return await transport.precondition("act", asked, timeout_seconds=0.001 if tenant != "quiet" else 30.0)
+
+    try:
+        for _ in range(MAX_STRAY_LOOKS + 3):
+            assert await seen("loud") == CannotTell()
+        assert begun == MAX_STRAY_LOOKS
+        assert await seen("quiet") == Seen(state=12)
+        for number in range(MAX_STRAYS_OF_ALL):
+            assert await seen(f"loud-{number}") == CannotTell()
+        assert begun == MAX_STRAYS_OF_ALL + 1
+        assert await seen("quiet") == CannotTell()
+    finally:
+        stays.set()
+    async with asyncio.timeout(30):
+        while await seen("quiet") != Seen(state=12):
+            await asyncio.sleep(0)

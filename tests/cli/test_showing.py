@@ -51,7 +51,7 @@ def test_what_may_have_acted_never_looks_like_a_failure(outcome: outcomes.Outcom
 def test_every_refusal_is_a_denial_but_those_that_say_nothing_against_the_call() -> None:
     asked_again_later = {
         *("approver_not_entitled", "boundary_unavailable", "capacity", "circuit_open", "draining", "stopped"),
-        *("quarantined", "run_paused", "too_many_running"),
+        *("precondition_unavailable", "quarantined", "run_paused", "too_many_running"),
     }
     spent = {
         *("attempts_exhausted", "budget_exhausted", "run_attempts_exhausted", "run_cancelled", "run_cost_exhausted"),

@@ -120,3 +120,16 @@ def busy_once(word: str, folder: str, context: CallContext) -> int:
 )  # fmt: skip
 def says_not_sent(word: str) -> str:
     raise placet.NotSent("no route")
+
+
+def version_of(context: ProbeContext) -> dict[str, int]:
+    arguments: Any = context.arguments
+    return {"version": int(Path(arguments["folder"], "version").read_text()), "wide": 2**70}
+
+
+@placet.tool(
+    effect="write", risk="medium", permission="ops.write", isolation="process", approval="always",
+    precondition=version_of, remote=BOUND, timeout_seconds=20.0,
+)  # fmt: skip
+def close(folder: str, context: CallContext) -> str:
+    return repr(context.precondition)

@@ -934,7 +934,12 @@ EDITED = Edited(by="somebody", from_id=ApprovalId("apr-0"), from_digest=Digest("
 def changed_question(name: str) -> Callable[[Approval], Approval]:
     def change(row: Approval) -> Approval:
         reminders = Reminders(escalate_after_seconds=1.0, escalate_to=("role:viewer",), widens=True)
-        given: dict[str, Any] = {"terms": Terms(rule="lax"), "edited": EDITED, "reminders": reminders}
+        given: dict[str, Any] = {
+            "terms": Terms(rule="lax"),
+            "edited": EDITED,
+            "reminders": reminders,
+            "precondition": FORGED,
+        }
         value = given.get(name) or different(getattr(row.question, name))
         return dataclasses.replace(row, question=dataclasses.replace(row.question, **{name: value}))
 

@@ -28,6 +28,7 @@ def test_the_context_has_no_place_for_what_a_model_said() -> None:
         "attempt",
         "deadline_at",
         "is_approved",
+        "precondition",  # the tool's own code read it
     ]
 
 

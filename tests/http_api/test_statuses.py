@@ -24,7 +24,8 @@ STATUSES = {
     "effect_unknown": 424,
     **dict.fromkeys(("capacity", "circuit_open", "too_many_running"), 429),
     **dict.fromkeys(("not_sent", "result_broken", "rolled_back", "schema_drift", "tool_failed"), 502),
-    **dict.fromkeys(("boundary_unavailable", "draining", "remote_busy", "upstream_unavailable"), 503),
+    **dict.fromkeys(("boundary_unavailable", "draining", "precondition_unavailable"), 503),
+    **dict.fromkeys(("remote_busy", "upstream_unavailable"), 503),
     "timed_out": 504,
 }
 NOT_REPEATED_BY_LIBRARIES = frozenset(range(200, 600)) - {408, 409, 425, 429, *range(500, 600)}

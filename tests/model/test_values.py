@@ -114,6 +114,7 @@ def test_retryable_is_a_closed_set_of_codes() -> None:
         "in_progress",
         "not_run",
         "not_sent",
+        "precondition_unavailable",
         "remote_busy",
         "rolled_back",
         "run_paused",

@@ -61,7 +61,13 @@ def tag_order(order_id: str, tag: str, context: placet.CallContext) -> str:
     return tag
 
 
-@placet.tool(effect="irreversible", risk="high", permission="orders.wipe", approval="always", isolation="process")
+async def look(context: placet.ProbeContext) -> int:
+    ran("look")
+    return 1
+
+
+@placet.tool(effect="irreversible", risk="high", permission="orders.wipe", approval="always", isolation="process",
+             precondition=look)  # fmt: skip
 async def wipe(order_id: str) -> bool:
     """Wipe an order, in a process."""
     ran("wipe")

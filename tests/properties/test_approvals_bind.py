@@ -21,7 +21,7 @@ import placet
 from placet.adapters.keys import KeyRing
 from placet.engine.gate import Gate
 from placet.errors import MisuseError
-from placet.model.approval import Answer, Question
+from placet.model.approval import Answer, Mac, Question
 from placet.model.call import Call
 from placet.model.contract import Bound, BoundSource, Contract, KeyTemplate, Origin, Repair
 from placet.model.identifiers import Digest
@@ -58,11 +58,18 @@ NAMED_BY_THE_ROW = frozenset(
         ),  # said when it was asked
         "edited",  # whose question it is by now; the arguments that it names are compared
         "dispatch_number",  # compared with the ledger's fence, and not with the call
+        "precondition",  # compared with the world, and not with the call
     }
 )
 
 
-COMPOUND = {"terms": TERMS, "edited": EDITED, "leave": LEAVE, "reminders": REMINDERS}
+COMPOUND = {
+    "terms": TERMS,
+    "edited": EDITED,
+    "leave": LEAVE,
+    "reminders": REMINDERS,
+    "precondition": Mac(key_id="k-1", value="a" * 64),
+}
 """What may stand where nothing stands; where it does, any of its own fields is changed."""
 
 

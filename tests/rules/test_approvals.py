@@ -73,6 +73,7 @@ def answer(**changes: Any) -> Answer:
 
 
 MAC = Mac(key_id="k", value="0" * 64)
+STATE = Mac(key_id="k-1", value="a" * 64)
 LEAVE = Leave(roles=("admin",), scopes=("approvals.decide",), is_listed=False)
 EDITED = Edited(by="mara", from_id="apr-0", from_digest="e" * 64)  # type: ignore[arg-type]
 TERMS = Terms(rule="refunds", votes=2)
@@ -131,7 +132,8 @@ def different(value: Any) -> Any:
 @pytest.mark.req("B043", "B044", "H020")
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Question)])
 def test_every_field_of_the_question_is_in_every_signature(name: str) -> None:
-    value = {"terms": TERMS, "edited": EDITED, "reminders": REMINDERS}.get(name) or different(getattr(question(), name))
+    given: dict[str, Any] = {"terms": TERMS, "edited": EDITED, "reminders": REMINDERS, "precondition": STATE}
+    value = given.get(name) or different(getattr(question(), name))
     changed = dataclasses.replace(question(), **{name: value})
 
     assert rules.question_form(changed) != rules.question_form(question())
@@ -154,6 +156,14 @@ def test_every_field_of_an_edit_is_in_the_question(name: str) -> None:
     changed = dataclasses.replace(EDITED, **{name: different(getattr(EDITED, name))})
 
     assert rules.question_form(question(edited=changed)) != rules.question_form(question(edited=EDITED))
+
+
+@pytest.mark.case("E12")
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Mac)])
+def test_every_field_of_the_state_it_is_bound_to_is_in_the_question(name: str) -> None:
+    changed = dataclasses.replace(STATE, **{name: different(getattr(STATE, name))})
+
+    assert rules.question_form(question(precondition=changed)) != rules.question_form(question(precondition=STATE))
 
 
 @pytest.mark.req("H017", "H023")
@@ -245,6 +255,8 @@ def test_terms_edits_leaves_and_votes_are_signed_in_this_form() -> None:
     digest = sha256_hex("placet/question/1", text(QUESTION_FORM))
 
     assert rules.question_form(question(edited=EDITED)) == asked
+    bound = text(QUESTION_FORM | {"v": 4, "precondition": {"key_id": "k-1", "value": "a" * 64}})
+    assert rules.question_form(question(precondition=STATE)) == bound
     assert given == json.loads(rules.signed_form(question(), answer())) | {
         "v": 2, "leave": written, "votes": ["paula"],
     }  # fmt: skip

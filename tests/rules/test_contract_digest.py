@@ -76,6 +76,7 @@ FULL = Contract(
     open_members=("/b", "/a"),
     open_result_members=("/c",),
 )
+BOUND = dataclasses.replace(BARE, has_precondition=True)
 CO_COMMITS = dataclasses.replace(BARE, effect_class=EffectClass.WRITE, remote=Remote(co_commits=True))
 
 
@@ -84,9 +85,10 @@ CO_COMMITS = dataclasses.replace(BARE, effect_class=EffectClass.WRITE, remote=Re
     [
         (BARE, "79dfe0b28fab5cf0ad1b668663aa76f8380f82eed0b024c6a65ba63e4dfaea94"),
         (FULL, "820ed4a8274917d2881fe9a593dc437c437e8cf57aecfa3b77c26ad95386e56f"),
+        (BOUND, "36d98f6bd11859609ccd80297edaac35ad7e48940ddc3baada72950de5d4e617"),
         (CO_COMMITS, "e906edb52d06f0c59fdd1f75c15c369a54e1bcf55758abe55af18e49682cfb6c"),
     ],
-    ids=["bare", "full", "co-commits"],
+    ids=["bare", "full", "bound", "co-commits"],
 )
 def test_a_promise_keeps_its_digest_from_release_to_release(contract: Contract, digest: str) -> None:
     """Where it has to change, every waiting approval is void: say so in the changelog."""

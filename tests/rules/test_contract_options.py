@@ -212,6 +212,8 @@ def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> Non
         ({"redact": ["x"], "resource": "{y}"}, "redact", frozenset({"x"})),
         ({}, "has_probe", False),
         ({"probe": plain}, "has_probe", True),
+        ({}, "has_precondition", False),
+        ({"precondition": plain}, "has_precondition", True),
         ({"description": "Said."}, "description", "Said."),
         ({"timeout_seconds": 3}, "timeout_seconds", 3.0),
         ({}, "timeout_seconds", 10.0),
@@ -242,6 +244,8 @@ def test_an_option_at_its_bounds_and_by_itself_is_in_the_contract(
 def test_a_probe_stays_with_its_tool() -> None:
     assert made(probe=plain).probe is plain
     assert from_schema(probe=plain).probe is plain
+    assert made(precondition=plain).precondition is plain
+    assert from_schema(precondition=plain).precondition is plain
 
 
 def test_a_description_is_the_functions_where_none_is_given() -> None:
@@ -272,6 +276,9 @@ def test_a_plain_read_needs_no_more_than_its_effect() -> None:
     assert why(risk=None) == "it needs a risk: low, medium, high or critical"
     assert why(permission=None) == "it needs a permission, the scope its callers must hold"
     assert why(probe=7) == "probe is a function of a ProbeContext"
+    assert why(precondition=7) == "precondition is a function of a ProbeContext"
+    without = "approval is 'never', so there is no approval that its precondition could bind"
+    assert why(precondition=plain, approval="never") == without
     contract = made(effect="read", risk=None, permission=None).contract
     assert (contract.risk.value, contract.permission) == ("low", None)
 

@@ -48,6 +48,7 @@ from placet.engine.known import KnownOperations
 from placet.engine.path import CallPath
 from placet.engine.performing import Performing
 from placet.engine.pinning import PinDesk
+from placet.engine.preconditions import Preconditions
 from placet.engine.purging import Purger
 from placet.engine.quarantine import Quarantine
 from placet.engine.questions import Questions
@@ -184,6 +185,9 @@ class _Assembly:
         self._entitling = Entitling(decider=self._decider, people=plan.people)
         self._standing = StandingGrants(
             store=self._store, keys=self._keys, chronicle=self._chronicle, entitling=self._entitling
+        )
+        self._preconditions = Preconditions(
+            transport=self._transport, keys=self._keys, clock=plan.clock, seconds=plan.settings.probe_seconds
         )
         self._reconciler = Reconciler(
             store=self._store,
@@ -323,6 +327,7 @@ class _Assembly:
                 decider=self._decider,
                 ids=plan.ids,
                 clock=plan.clock,
+                preconditions=self._preconditions,
             ),
         )
 
@@ -352,8 +357,10 @@ class _Assembly:
                 ids=plan.ids,
                 entitling=self._entitling,
                 standing=self._standing,
+                preconditions=self._preconditions,
             ),
             standing=self._standing,
+            preconditions=self._preconditions,
             steps=self._steps,
             quarantine=self._quarantine,
             meter=self._meter,

@@ -117,5 +117,6 @@ def details(seen: Seen) -> dict[str, Any]:
         "escalated_at": instant_data(view.escalated_at),
         "escalate_to": list(view.escalate_to),
         "escalation_widens": view.escalation_widens,
+        "state_digest": view.state_digest,
         "differences": [{"name": each.name, "was": each.was, "now": each.now} for each in view.differences],
     }

@@ -22,12 +22,14 @@ _WORDS = {
     "nobody_confirms": "the user it acts for would have to confirm it, and it acts for none",
     "no_role": "whoever asked holds no role",
     "policy_failed": "the policy did not answer, which is a no",
+    "state_changed": "it was approved before, and the state that approval was bound to has changed since",
     "scope_missing": "whoever asked lacks the scope that the contract needs",
     "tenant_not_allowed": "the contract is not for this tenant",
 }
 _NOT_BY_ARGUMENTS = "Nothing about its arguments: the table sees role and risk alone."
 _AVOIDED = {
     "contract_always_asks": "Nothing about this call: its contract asks every time.",
+    "state_changed": "A call that runs before anything of what it is about changes.",
     "may_act_twice": "Proof that the first one did not happen, or a remote that would notice the same call again.",
 }
 

@@ -25,6 +25,7 @@ from placet.rules.approvals import Misfit
 from placet.rules.asked_again import asked_before, differences
 from placet.rules.decoding import decode_object
 from placet.rules.documents import document_of
+from placet.rules.preconditions import SHOWN_CHARACTERS
 from placet.rules.reminding import escalates_at
 
 REDACTED = "[REDACTED]"
@@ -77,6 +78,8 @@ class ApprovalView:
         escalation_widens: whether those may decide from `escalates_at` on, though the rule names others.
         differences: what is asked otherwise than when this very call was asked about under an earlier policy; only
             where one approval is shown.
+        state_digest: the first characters of the keyed digest of the state of the world that it was asked about in,
+            and that has to be the same when the call runs; None where it is bound to none. Never a value of it.
     """
 
     approval_id: ApprovalId
@@ -122,6 +125,7 @@ class ApprovalView:
     escalate_to: tuple[str, ...] = ()
     escalation_widens: bool = False
     differences: tuple[Difference, ...] = ()
+    state_digest: str | None = None
 
 
 def standing_of(view: ApprovalView) -> JsonObject:
@@ -260,6 +264,7 @@ class ApprovalViews:
             escalated_at=next((each.at for each in told if each.step is ReminderStep.ESCALATE), None),
             escalate_to=() if reminders is None else reminders.escalate_to,
             escalation_widens=reminders is not None and reminders.widens,
+            state_digest=None if question.precondition is None else question.precondition.value[:SHOWN_CHARACTERS],
         )
 
     async def _told(self, question: Question) -> tuple[Told, ...]:

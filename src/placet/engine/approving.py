@@ -12,6 +12,7 @@ from datetime import timedelta
 from placet.engine.chronicle import Chronicle
 from placet.engine.editing import arguments_of
 from placet.engine.entitling import UNCERTAIN, Decided, Entitling
+from placet.engine.preconditions import NotSeen, Preconditions
 from placet.engine.standing import Granted, StandingGrants, SuspectGrant
 from placet.engine.verifying import question_binding, verify, verify_quorum
 from placet.model.approval import Approval, ApprovalState, Question
@@ -38,6 +39,7 @@ from placet.ports.store import Store
 from placet.rules import approvals as rules
 from placet.rules import operations
 from placet.rules.approvals import Misfit
+from placet.rules.preconditions import STATE_CHANGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ class EditedByPerson:
 
 Finding = (
     EditedByPerson
+    | NotSeen
     | Approval
     | Waiting
     | RefusedBefore
@@ -104,7 +107,9 @@ class Approver:
         ids: IdSource,
         entitling: Entitling,
         standing: StandingGrants,
+        preconditions: Preconditions,
     ) -> None:
+        self._preconditions = preconditions
         self._entitling = entitling
         self._standing = standing
         self._store = store
@@ -143,7 +148,9 @@ class Approver:
         step: Step,
         *,
         dispatch_number: int,
+        deadline: float,
         without: frozenset[GrantId] | None = frozenset(),
+        void: Approval | None = None,
     ) -> Finding:
         """The approval, or the standing grant, that authorises this dispatch, verified; or where the question stands.
 
@@ -152,7 +159,9 @@ class Approver:
         is answered by a grant, and taken back by the claim that uses it: until then it waits, and may be answered.
 
         Args:
+            deadline: when the caller stops waiting, on the monotonic clock.
             without: grants that were found not to be usable after all; None where none may be used any more.
+            void: an approval that is bound to another state than there is by now; what is asked anew closes it.
         """
         denied: Approval | None = None
         passed_over: set[tuple[ApprovalId, ApprovalState]] = set()
@@ -176,6 +185,9 @@ class Approver:
                 continue
             if approval.question.policy_version != ask.policy_version:
                 closing.append(self._withdrawal(approval, "policy_changed"))  # an older policy's is asked again
+                continue
+            if void is not None and approval.question.approval_id == void.question.approval_id:
+                closing.append(self._withdrawal(approval, STATE_CHANGED))
                 continue
             match approval.state:
                 case ApprovalState.PENDING if rules.asks_for(
@@ -203,7 +215,13 @@ class Approver:
         instead = instead or await self._edited(call, ask)
         instead = instead or await self._granted(call, ask, passed_over, waiting=None, without=without)
         if instead is None:
-            return await self._ask(call, ask, step, dispatch_number=dispatch_number, closing=tuple(closing))
+            bound = await self._preconditions.captured(call, deadline=deadline)
+            if isinstance(bound, NotSeen):
+                return bound
+            question = await self._question(call, ask, dispatch_number=dispatch_number)
+            edited = None if void is None else void.question.edited  # it stays the editor's, who may not approve it
+            question = replace(question, precondition=bound, edited=edited)
+            return await self._ask(call, ask, step, question, closing=tuple(closing))
         await self._close(closing)
         return instead
 
@@ -298,10 +316,9 @@ class Approver:
         return None
 
     async def _ask(
-        self, call: Call, ask: Ask, step: Step, *, dispatch_number: int, closing: tuple[Withdrawal, ...]
+        self, call: Call, ask: Ask, step: Step, question: Question, *, closing: tuple[Withdrawal, ...]
     ) -> Finding:
         """What it takes the place of is closed with it, or not at all: nobody took that back."""
-        question = await self._question(call, ask, dispatch_number=dispatch_number)
         mac = self._keys.mac(KeyPurpose.APPROVAL, rules.question_form(question))
         facts = self._chronicle.of_call(call, ask)
         facts["approval_id"] = question.approval_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import ensure_future
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from placet.ports.clock import Clock, IdSource
 from placet.ports.transport import Transport
 from placet.ports.waiting import owe_cancellation, owes_cancellation, takes_owed_cancellation
 from placet.rules import retry
+from placet.rules.preconditions import read_state
 
 if TYPE_CHECKING:
     from placet.engine.co_commit import CoCommit
@@ -47,6 +48,7 @@ class Warrant:
         deadline: when the caller stops waiting, on the monotonic clock.
         grant: the standing grant that says yes in the place of an approval.
         on_progress: hears how far the attempts are.
+        state: what the approval is bound to, as it was read right before; None where it is bound to nothing.
     """
 
     decision: Decision
@@ -57,6 +59,7 @@ class Warrant:
     room: Room
     grant: Granted | None = None
     on_progress: ProgressListener | None = None
+    state: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +75,7 @@ class Dispatch:
         place: where a read's started event stands; None for an effect.
         is_approved: an approval or a standing grant is spent on it.
         on_progress: hears how far its attempts are.
+        state: what its attempts are handed as the state that was approved; None where there is none.
         co_commit: what its handler settles it with; None unless the contract says that it does.
     """
 
@@ -92,6 +96,7 @@ class Dispatch:
     place: Place | None = None
     co_commit: CoCommit | None = None
     on_progress: ProgressListener | None = None
+    state: bytes | None = field(default=None, repr=False)
 
 
 class Attempts:
@@ -135,6 +140,7 @@ class Attempts:
             is_approved=warrant.approval is not None or warrant.grant is not None,
             place=place,
             on_progress=warrant.on_progress,
+            state=warrant.state,
         )
 
     def next_window(self, dispatch: Dispatch) -> tuple[float, datetime, float]:
@@ -198,6 +204,7 @@ class Attempts:
             attempt=dispatch.attempt,
             deadline_at=last_send_at,
             is_approved=dispatch.is_approved,
+            precondition=None if dispatch.state is None else read_state(dispatch.state),
             _remaining=lambda: max(0.0, last_send - self._clock.monotonic()),
             _guard=guard,
             _co_commit=not_declared if dispatch.co_commit is None else dispatch.co_commit.begin_attempt(),

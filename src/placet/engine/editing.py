@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from placet.engine.deciding import LONGEST_DECIDING_SECONDS, Decider
+from placet.engine.preconditions import NotSeen, Preconditions
 from placet.engine.registry import Registry
 from placet.engine.session import Session
 from placet.engine.verifying import question_binding, stored_arguments
@@ -27,7 +28,7 @@ from placet.model.principal import Principal
 from placet.ports.clock import Clock, IdSource
 from placet.ports.keys import Keys
 from placet.ports.store import Store
-from placet.rules import operations
+from placet.rules import lifecycle, operations
 from placet.rules.contracts.tools import ReadArguments
 from placet.rules.decoding import decode_object
 
@@ -47,8 +48,17 @@ class Editor:
     """Makes the questions that people make of others."""
 
     def __init__(
-        self, *, store: Store, keys: Keys, registry: Registry, decider: Decider, ids: IdSource, clock: Clock
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        registry: Registry,
+        decider: Decider,
+        ids: IdSource,
+        clock: Clock,
+        preconditions: Preconditions,
     ) -> None:
+        self._preconditions = preconditions
         self._clock = clock
         self._store = store
         self._keys = keys
@@ -76,7 +86,20 @@ class Editor:
             return NoEdit(
                 code="editor_denied", message="Policy does not allow this call to you, so you cannot make it."
             )
-        return await self._question(question, call, decision)
+        known = await self._store.effect(question.tenant, call.operation_key)
+        if isinstance(lifecycle.ledger_answer(call, known), lifecycle.OtherOperation):
+            return NoEdit(
+                code="operation_conflict",
+                message="This operation was tried with other arguments already; nobody could do what you make of it.",
+            )
+        question = replace(question, dispatch_number=0 if known is None else known.fence)
+        bound = await self._preconditions.captured(call, deadline=deadline)
+        if isinstance(bound, NotSeen):
+            return NoEdit(
+                code="precondition_unavailable",
+                message="The state that an approval of this call is bound to could not be read; try again later.",
+            )
+        return replace(await self._question(question, call, decision), precondition=bound)
 
     def _read(self, question: Question, contract: Contract, given: object) -> ReadArguments:
         """What was given, with what the contract redacts taken from what was asked: nobody here has seen that."""

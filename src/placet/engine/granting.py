@@ -389,7 +389,8 @@ def _beyond(wish: GrantWish, most: GrantTerms) -> str | None:
 _MAY_NOT = ("This person may not give such a grant.", "Who may approve these calls may; see placet policy explain.")
 _REFUSALS = {
     "never_granted": (
-        "No standing grant reaches this tool: its risk is high or critical, or it cannot be undone.",
+        "No standing grant reaches this tool: its risk is high or critical, it cannot be undone, or its approvals are "
+        "bound to a state.",
         "Approve its calls one by one.",
     ),
     "not_grantable": (

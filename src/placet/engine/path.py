@@ -19,6 +19,7 @@ from placet.engine.dispatch import Dispatcher, InDoubt
 from placet.engine.entitling import UNCERTAIN
 from placet.engine.faults import told
 from placet.engine.known import KnownOperations
+from placet.engine.preconditions import Changed, NotSeen, Preconditions, Unchanged
 from placet.engine.quarantine import Quarantine
 from placet.engine.reads import Reads
 from placet.engine.refusals import Refusals, Rejection
@@ -52,6 +53,7 @@ from placet.model.proposal import Proposal
 from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.rules import approvals, lifecycle, operations
+from placet.rules.preconditions import because_it_changed
 
 _log = logging.getLogger("placet.gate")
 
@@ -73,6 +75,7 @@ class CallPath:
         refusals: Refusals,
         approver: Approver,
         standing: StandingGrants,
+        preconditions: Preconditions,
         steps: Steps,
         quarantine: Quarantine,
         meter: Meter,
@@ -88,6 +91,7 @@ class CallPath:
         self._refusals = refusals
         self._approver = approver
         self._standing = standing
+        self._preconditions = preconditions
         self._steps = steps
         self._quarantine = quarantine
         self._meter = meter
@@ -153,7 +157,7 @@ class CallPath:
             decision = await self._decider.decide(bound, session)
             match decision:
                 case Ask():
-                    return await self._question(bound, decision)
+                    return await self._question(bound, decision, session)
                 case Allow():
                     return NotAsked.READY
                 case Deny():
@@ -164,7 +168,7 @@ class CallPath:
             _log.error("asking failed", extra=told(fault))
             return NotAsked.REFUSED
 
-    async def _question(self, bound: Call, decision: Ask) -> AwaitingApproval | NotAsked:
+    async def _question(self, bound: Call, decision: Ask, session: Session) -> AwaitingApproval | NotAsked:
         call = await self._under_its_question(bound, decision)
         answer = lifecycle.ledger_answer(call, await self._store.effect(call.principal.tenant, call.operation_key))
         if isinstance(answer, lifecycle.OtherOperation | lifecycle.WornOut):
@@ -175,7 +179,8 @@ class CallPath:
             return NotAsked.REFUSED
         asked = _with_doubt(decision, answer)
         step = self._steps.of_call(call, asked)
-        match await self._approver.approval_for(call, asked, step, dispatch_number=answer.expected_fence):
+        number, deadline = answer.expected_fence, session.deadline
+        match await self._approver.approval_for(call, asked, step, dispatch_number=number, deadline=deadline):
             case Waiting(approval=approval):
                 return replies.awaiting(call, approval)
             case Approval() | Granted():
@@ -258,7 +263,13 @@ class CallPath:
             room.leave()
 
     async def _ask(
-        self, call: Call, decision: Ask, session: Session, *, without: frozenset[GrantId] | None = frozenset()
+        self,
+        call: Call,
+        decision: Ask,
+        session: Session,
+        *,
+        without: frozenset[GrantId] | None = frozenset(),
+        void: Approval | None = None,
     ) -> Outcome:
         """Deny came first; now the ledger answers; only a new dispatch needs a person, or a grant that a person gave.
 
@@ -278,7 +289,9 @@ class CallPath:
             number = answer.expected_fence
             asked = _with_doubt(decision, answer)
             step = self._steps.of_call(call, asked)
-            found = await self._approver.approval_for(call, asked, step, dispatch_number=number, without=without)
+            found = await self._approver.approval_for(
+                call, asked, step, dispatch_number=number, deadline=session.deadline, without=without, void=void
+            )
             if isinstance(found, Approval):
                 return await self._dispatch(call, asked, session, approval=found, expected_fence=number)
             if isinstance(found, Granted):
@@ -318,6 +331,8 @@ class CallPath:
                 alarm = self._chronicle.event(EventKind.APPROVAL_SUSPECT, facts, detail=misfit.value)
                 await self._store.record((alarm,))
                 return await self._refusals.refuse(call, ask, "approval_suspect", reasons=(misfit.value,))
+            case NotSeen(reason=reason):
+                return await self._refusals.refuse(call, ask, "precondition_unavailable", reasons=(reason,))
             case SuspectGrant(misfit=misfit):
                 await self._standing.alarm(found, call, ask)
                 return await self._refusals.refuse(call, ask, "grant_suspect", reasons=(misfit.value,))
@@ -345,10 +360,15 @@ class CallPath:
             try:
                 if approval is not None and (refused := await self._not_given(call, decision, session, approval)):
                     return refused
+                state = await self._preconditions.held(approval, call, deadline=session.deadline)
+                if isinstance(state, NotSeen):
+                    return await self._refusals.refuse(
+                        call, decision, "precondition_unavailable", reasons=(state.reason,)
+                    )
                 claimed = why_not = None
                 if grant is not None:
                     why_not = await self._standing.refusal_of_giver(grant.stored, deadline=session.deadline)
-                if why_not is None:
+                if why_not is None and isinstance(state, Unchanged):
                     warrant = self._warrant(
                         call,
                         decision,
@@ -357,6 +377,7 @@ class CallPath:
                         expected_fence=expected_fence,
                         approval=approval,
                         grant=grant,
+                        state=state.state,
                     )
                     claimed = await self._claim_and_perform(call, warrant)
             finally:
@@ -374,7 +395,8 @@ class CallPath:
                     without |= {grant.stored.grant.grant_id}
                 if why_not in UNCERTAIN:
                     without = None  # nobody can tell now, of the next one neither: the caller is not kept any longer
-                return await self._ask_again(call, decision, session, without=without)
+                void = approval if isinstance(state, Changed) else None
+                return await self._ask_again(call, decision, session, without=without, void=void)
             else:
                 expected_fence = answer.expected_fence
 
@@ -405,18 +427,25 @@ class CallPath:
         return await self._refusals.refuse(call, decision, room.code, retry_after_seconds=room.retry_after_seconds)
 
     async def _ask_again(
-        self, call: Call, decision: Decision, session: Session, *, without: frozenset[GrantId] | None
+        self,
+        call: Call,
+        decision: Decision,
+        session: Session,
+        *,
+        without: frozenset[GrantId] | None,
+        void: Approval | None,
     ) -> Outcome:
-        """The approval fitted an earlier dispatch, the grant was used up meanwhile, or the row may act twice: somebody
-        has to order this one anew.
+        """The approval fitted an earlier dispatch or another state, the grant was used up meanwhile, or the row may act
+        twice: somebody has to order this one anew.
         """
         if call.contract.approval is ApprovalMode.NEVER:
             return await self._refusals.refuse(
                 call, decision, "denied", reasons=("may_act_twice", "contract_never_asks")
             )
         requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
-        ask = Ask(reasons=decision.reasons, policy_version=decision.policy_version, requirement=requirement)
-        return await self._ask(call, ask, session, without=without)
+        reasons = decision.reasons if void is None else because_it_changed(decision.reasons)
+        ask = Ask(reasons=reasons, policy_version=decision.policy_version, requirement=requirement)
+        return await self._ask(call, ask, session, without=without, void=void)
 
     async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:
         """The outcome, or None if the row, the approval or the grant is not what it was when we looked."""
@@ -441,6 +470,7 @@ class CallPath:
         expected_fence: int,
         approval: Approval | None = None,
         grant: Granted | None = None,
+        state: bytes | None = None,
     ) -> Warrant:
         return Warrant(
             decision=decision,
@@ -451,6 +481,7 @@ class CallPath:
             room=room,
             grant=grant,
             on_progress=session.on_progress,
+            state=state,
         )
 
     def _contract_of(self, proposal: Proposal) -> Contract | None:

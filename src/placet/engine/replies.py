@@ -26,6 +26,7 @@ from placet.model.outcome import (
     TimedOut,
     Unknown,
 )
+from placet.rules.preconditions import STATE_CHANGED
 
 _REFUSALS = {
     "denied": "Policy does not allow this call, so nothing ran. Asking again will not help; tell the user.",
@@ -40,6 +41,8 @@ _REFUSALS = {
     "grant_suspect": "A standing grant does not hold, so nothing ran. Tell the user: an operator has to look.",
     "approver_not_entitled": "Whoever approved this may not approve it any more, so nothing ran. Ask again, "
     "unchanged: it is put to a person anew.",
+    "precondition_unavailable": "The state that an approval of this call is bound to could not be read, so nothing ran "
+    "and no approval was used up. Ask again later, unchanged.",
     "operation_of_another": "This operation belongs to somebody else. Nothing ran; do not ask again, tell the user.",
     "budget_exhausted": "This run has used its steps. Nothing ran; report what you have so far.",
     "attempts_exhausted": "This operation has used its attempts. Nothing ran; tell the user.",
@@ -63,6 +66,8 @@ _REFUSALS = {
     "too_many_running": "Too many calls of this tool are running. Nothing ran; ask again later.",
     "boundary_unavailable": "The call could not be decided or recorded, so nothing ran. Ask again later.",
 }
+
+_STATE_CHANGED = "the state it was approved in has changed since, so that approval is void, and once more "
 
 
 def invalid(error: PlacetError, *, call_id: str, contract: Contract | None) -> Invalid:
@@ -133,12 +138,13 @@ def refused_call(
 
 
 def awaiting(call: Call, approval: Approval) -> AwaitingApproval:
+    why = _STATE_CHANGED if STATE_CHANGED in approval.question.reasons else ""
     return AwaitingApproval(
         call_id=call.reply_to,
         tool=call.contract.name,
         code="approval_required",
         message=(
-            "Nothing ran yet: a person has to approve exactly this call. It has been asked for; do not change or "
+            f"Nothing ran yet: {why}a person has to approve exactly this call. It has been asked for; do not change or "
             "repeat it otherwise. Ask again, unchanged, after the decision."
         ),
         operation_key=call.operation_key,

@@ -41,7 +41,7 @@ from placet.model.outcome import (
 
 _LATER_SECONDS = 1.0
 _REFUSED_FOR_ROOM = frozenset({"capacity", "circuit_open", "too_many_running"})
-_REFUSED_FOR_NOW = frozenset({"boundary_unavailable", "draining"})
+_REFUSED_FOR_NOW = frozenset({"boundary_unavailable", "draining", "precondition_unavailable"})
 
 
 def status_of(outcome: Outcome) -> int:

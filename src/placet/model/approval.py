@@ -66,6 +66,8 @@ class Question:
         decide_by: last instant at which it may still be decided, exclusive.
         sealed_arguments: the canonical arguments, encrypted; what is shown and what executes.
         reminders: when people are told again while it waits, and whether others may decide then.
+        precondition: keyed digest of the state of the world that it was asked about in; None where nothing binds it to
+            one.
     """
 
     approval_id: ApprovalId
@@ -95,6 +97,7 @@ class Question:
     terms: Terms | None = None
     edited: Edited | None = None
     reminders: Reminders | None = None
+    precondition: Mac | None = None
 
     @property
     def votes_needed(self) -> int:
@@ -115,6 +118,18 @@ class Leave:
     scopes: tuple[str, ...]
     is_listed: bool
     by_escalation: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One of several questions that a person decides with one answer.
+
+    Attributes:
+        digest: the argument digest that was on the person's screen.
+    """
+
+    approval_id: str
+    digest: str
 
 
 class VoteKind(StrEnum):

@@ -1,4 +1,4 @@
-"""What a handler and a probe may know, and what a probe may answer."""
+"""What a handler, a probe and a precondition may know, and what those that look may answer."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ class CallContext:
         deadline_at: when placet stops waiting, UTC.
         is_approved: it runs on a person's word, an approval or a standing grant. Nothing may then be asked for on the
             way that adds to what was approved.
+        precondition: the state of the world that was approved, as the tool's precondition read it right before; plain
+            JSON, a fresh copy in each attempt. Hand it to the resource, which alone can refuse another one. None where
+            nobody was asked, or the tool has no precondition.
     """
 
     tenant: str
@@ -62,6 +65,7 @@ class CallContext:
     attempt: int
     deadline_at: datetime
     is_approved: bool = False
+    precondition: JsonValue = field(default=None, repr=False, hash=False)
     _remaining: Callable[[], float]
     _guard: Callable[[], None]
     _co_commit: Callable[[Any, Any], Any] = not_declared
@@ -130,7 +134,7 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeContext:
-    """What a probe may know: whose effect it looks for, and under which key it was sent."""
+    """What a probe or a precondition may know: whose effect it is about, and under which key it is, or was, sent."""
 
     tenant: str
     operation_key: OperationKey
@@ -156,3 +160,10 @@ class CannotTell:
 
 
 ProbeAnswer = Found | Absent | CannotTell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a precondition answered, not looked at yet."""
+
+    state: object = field(repr=False)

@@ -239,6 +239,7 @@ class Contract:
         wide_fields: paths of integers beyond 2^53-1; `*` stands for any index or key.
         argument_names: top-level names the arguments may have.
         has_probe: whether a probe can tell what became of an unknown effect.
+        has_precondition: whether an approval is bound to the state of the world that it was asked about in.
         authored_schema: the arguments' schema as its author wrote it, where it was closed since; None for typed tools.
             Not in the digest: it decides nothing.
         open_members, open_result_members: where unknown members are let in, as pointers into the value.
@@ -284,3 +285,4 @@ class Contract:
     origin: Origin | None = None
     bind: tuple[Bound, ...] = ()
     silence_seconds: float | None = None
+    has_precondition: bool = False

@@ -26,6 +26,7 @@ RETRYABLE_CODES = frozenset(
         "in_progress",
         "not_run",
         "not_sent",
+        "precondition_unavailable",
         "remote_busy",
         "rolled_back",
         "run_paused",
@@ -203,7 +204,15 @@ class Refused(_Outcome):
                 | "run_deadline_passed"
             ):
                 raise self._error(errors.BudgetExhausted)
-            case "boundary_unavailable" | "stopped" | "quarantined" | "capacity" | "circuit_open" | "too_many_running":
+            case (
+                "boundary_unavailable"
+                | "stopped"
+                | "quarantined"
+                | "capacity"
+                | "circuit_open"
+                | "too_many_running"
+                | "precondition_unavailable"
+            ):
                 raise self._error(errors.BoundaryUnavailable)
             case _:
                 raise self._error(errors.PermissionDenied)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from placet.model.attempt import Report
 from placet.model.call import Call
-from placet.model.context import CallContext, ProbeAnswer, ProbeContext
+from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext, Seen
 
 
 class Transport(Protocol):
@@ -32,6 +32,10 @@ class Transport(Protocol):
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         """Ask the tool's probe what became of an effect; faults are `CannotTell`."""
+        ...
+
+    async def precondition(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> Seen | CannotTell:
+        """Ask the tool's precondition for the state that an approval is bound to; faults are `CannotTell`."""
         ...
 
     def has_room(self, tool: str) -> bool:

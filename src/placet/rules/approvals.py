@@ -17,6 +17,7 @@ from placet.model.approval import (
     ApprovalState,
     Edited,
     Leave,
+    Mac,
     Question,
     SignedVote,
     Vote,
@@ -100,7 +101,7 @@ _STATES_OF: dict[ApprovalDecision | None, frozenset[ApprovalState]] = {
 def question_form(question: Question) -> bytes:
     """The bytes a question's MAC covers: every field, in canonical form.
 
-    A question without terms, not edited, and without reminders is spelled as before there were any.
+    A question without terms, not edited, without reminders and bound to no state is spelled as before there were any.
     """
     more: JsonObject = {}
     if question.terms is not None or question.edited is not None:
@@ -109,6 +110,8 @@ def question_form(question: Question) -> bytes:
         more = {"v": 2, "terms": terms, "edited": edited}
     if question.reminders is not None:
         more |= {"v": 3, "reminders": reminders_form(question.reminders)}
+    if question.precondition is not None:
+        more |= {"v": 4, "precondition": precondition_form(question.precondition)}
     return canonical_bytes(
         {
             "v": 1,
@@ -139,6 +142,11 @@ def question_form(question: Question) -> bytes:
             **more,
         }
     )
+
+
+def precondition_form(precondition: Mac) -> JsonObject:
+    """The digest of a state, and whose key it is, as signatures and stores spell it."""
+    return {"key_id": precondition.key_id, "value": precondition.value}
 
 
 def edited_form(edited: Edited) -> JsonObject:

@@ -62,8 +62,11 @@ class GrantMisfit(StrEnum):
 
 
 def may_be_granted(contract: Contract) -> bool:
-    """Whether any grant may reach this tool: never one of high or critical risk, and no irreversible act."""
-    return contract.risk in _RISKS and contract.effect_class is not EffectClass.IRREVERSIBLE
+    """Whether any grant may reach this tool: never one of high or critical risk, no irreversible act, and none that
+    binds what is approved to a state, which nobody has seen who says yes beforehand.
+    """
+    is_irreversible = contract.effect_class is EffectClass.IRREVERSIBLE
+    return contract.risk in _RISKS and not is_irreversible and not contract.has_precondition
 
 
 def may_be_answered(ask: Ask) -> bool:

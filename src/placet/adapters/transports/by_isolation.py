@@ -1,4 +1,4 @@
-"""Each call to the transport of its contract's isolation; probes always run in the gate's own process."""
+"""Each call to the transport of its contract's isolation; probes and preconditions always run in the gate's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placet.adapters.transports.process import ProcessTransport
 from placet.adapters.transports.python import PythonTransport
 from placet.model.attempt import Report
 from placet.model.call import Call
-from placet.model.context import CallContext, ProbeAnswer, ProbeContext
+from placet.model.context import CallContext, CannotTell, ProbeAnswer, ProbeContext, Seen
 from placet.model.contract import Isolation
 
 
@@ -39,6 +39,9 @@ class TransportByIsolation:
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         return await self._here.probe(tool, context, timeout_seconds=timeout_seconds)
+
+    async def precondition(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> Seen | CannotTell:
+        return await self._here.precondition(tool, context, timeout_seconds=timeout_seconds)
 
     def has_room(self, tool: str) -> bool:
         return self._here.has_room(tool) and self._apart.has_room(tool)

@@ -97,6 +97,7 @@ def _facts_of(context: CallContext) -> dict[str, Any]:
         "attempt": context.attempt,
         "deadline_at": context.deadline_at.isoformat(),
         "is_approved": context.is_approved,
+        "precondition": context.precondition,
     }
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import CoroutineType
@@ -19,18 +20,40 @@ from typing import Any, TypeVar
 from placet.adapters.transports.reports import report_of, returned
 from placet.model.attempt import CallerLeft, DeadlinePassed, Raised, Report, Returned, Unsent
 from placet.model.call import Call
-from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext
+from placet.model.context import Absent, CallContext, CannotTell, Found, ProbeAnswer, ProbeContext, Seen
 from placet.model.contract import Isolation
 from placet.ports.meter import Meter
 from placet.ports.waiting import one_turn, owe_cancellation, whatever_happens
-from placet.rules.contracts import Probe, Tool
+from placet.rules.contracts import Tool
 
 Answer = TypeVar("Answer")
 
 MAX_STRAY_THREADS = 64
 """Attempts of one tool, of all tenants together, that may go on past their deadline before no more are begun."""
 MAX_STRAY_LOOKS = 8
-"""Probes of one tool that may go on past their deadline before no more are begun."""
+"""Probes of one tool that may go on past their deadline before no more are begun; and, counted by themselves as any
+proposer has them begun, as many looks at states of one tenant."""
+MAX_STRAYS_OF_ALL = 64
+"""Looks at states of one tool that may go on past their deadline for all tenants together."""
+
+
+class _Strays:
+    """Looks of one tool that go on past their deadline, by tenant. Truthy while there are any."""
+
+    def __init__(self, *, of_one: int, of_all: int) -> None:
+        self._of_one, self._of_all = of_one, of_all
+        self._by_tenant = Counter[str]()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_tenant)
+
+    def have_room(self, tenant: str) -> bool:
+        return self._by_tenant[tenant] < self._of_one and self._by_tenant.total() < self._of_all
+
+    def count(self, tenant: str, change: int) -> None:
+        self._by_tenant[tenant] += change
+        if not self._by_tenant[tenant]:
+            del self._by_tenant[tenant]
 
 
 class PythonTransport:
@@ -41,7 +64,10 @@ class PythonTransport:
         self._meter = meter
         self._grace_seconds = grace_seconds
         self._strays = dict.fromkeys(self._tools, 0)
-        self._stray_looks = dict.fromkeys(self._tools, 0)
+        self._stray_looks = {name: _Strays(of_one=MAX_STRAY_LOOKS, of_all=MAX_STRAY_LOOKS) for name in self._tools}
+        self._stray_state_looks = {
+            name: _Strays(of_one=MAX_STRAY_LOOKS, of_all=MAX_STRAYS_OF_ALL) for name in self._tools
+        }
         self._left_looks: set[asyncio.Future[Any]] = set()
         self._detached: set[asyncio.Future[Report]] = set()
 
@@ -87,54 +113,79 @@ class PythonTransport:
 
     async def probe(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> ProbeAnswer:
         known = self._tools.get(tool)
-        if known is None or known.probe is None or self._stray_looks[tool] >= MAX_STRAY_LOOKS:
+        answer: object = CannotTell()
+        if known is not None and known.probe is not None:
+            answer = await self._looked(tool, known.probe, context, timeout_seconds, strays=self._stray_looks[tool])
+        return answer if type(answer) is Found or type(answer) is Absent else CannotTell()
+
+    async def precondition(self, tool: str, context: ProbeContext, *, timeout_seconds: float) -> Seen | CannotTell:
+        known = self._tools.get(tool)
+        if known is None or known.precondition is None:
             return CannotTell()
-        looking = asyncio.ensure_future(self._look(known, known.probe, context))
+        strays = self._stray_state_looks[tool]
+        answer = await self._looked(tool, known.precondition, context, timeout_seconds, strays=strays)
+        return answer if type(answer) is CannotTell else Seen(state=answer)
+
+    async def _looked(
+        self,
+        tool: str,
+        look: Callable[[ProbeContext], object],
+        context: ProbeContext,
+        timeout_seconds: float,
+        *,
+        strays: _Strays,
+    ) -> object:
+        """What a function of the tool that looks answers in time; `CannotTell` for everything else."""
+        if not strays.have_room(context.tenant):
+            return CannotTell()
+        looking = asyncio.ensure_future(self._look(tool, look, context, strays))
         try:
             await asyncio.wait((looking,), timeout=timeout_seconds)
         finally:
             if not looking.done():
                 looking.cancel()
-                self._leave(tool, looking)
+                self._leave(looking, strays, context.tenant)
         if not looking.done() or looking.cancelled():  # a probe may even have cancelled itself
             return CannotTell()
         return looking.result()
 
-    async def _look(self, tool: Tool, probe: Probe, context: ProbeContext) -> ProbeAnswer:
+    async def _look(
+        self, name: str, look: Callable[[ProbeContext], Any], context: ProbeContext, strays: _Strays
+    ) -> object:
         try:
-            if _is_async(probe):
-                answer: object = await probe(context)
+            if _is_async(look):
+                answer: object = await look(context)
             else:
-                answer = await self._look_in_thread(tool.contract.name, probe, context)
+                answer = await self._look_in_thread(name, look, context, strays)
                 if inspect.isawaitable(answer):
                     answer = await answer
             if type(answer) is Found:  # a fresh one, which has all its fields
                 return Found(result=answer.result, external_reference=answer.external_reference)
         except BaseException:
             return CannotTell()
-        if type(answer) is Absent:
-            return answer
-        return CannotTell()
+        return answer
 
-    async def _look_in_thread(self, name: str, probe: Probe, context: ProbeContext) -> object:
+    async def _look_in_thread(
+        self, name: str, look: Callable[[ProbeContext], Any], context: ProbeContext, strays: _Strays
+    ) -> object:
         """A plain function may block; nobody but its own look waits for it, and what it says too late is ignored."""
-        looking = _answer_of_thread(f"placet-probe-{name}", partial(_look_of, probe, context))
+        looking = _answer_of_thread(f"placet-probe-{name}", partial(_look_of, look, context))
         try:
             return await asyncio.shield(looking)
         except asyncio.CancelledError:
-            self._leave(name, looking)
+            self._leave(looking, strays, context.tenant)
             raise
 
-    def _leave(self, name: str, looking: asyncio.Future[Any]) -> None:
+    def _leave(self, looking: asyncio.Future[Any], strays: _Strays, tenant: str) -> None:
         """Count a look that goes on past its deadline, until it ends."""
 
         def ended(future: asyncio.Future[Any]) -> None:
             self._left_looks.discard(future)
-            self._stray_looks[name] -= 1
+            strays.count(tenant, -1)
             if not future.cancelled() and type(answer := future.result()) is CoroutineType:
                 answer.close()  # nobody will await it
 
-        self._stray_looks[name] += 1
+        strays.count(tenant, +1)
         self._left_looks.add(looking)
         looking.add_done_callback(ended)
 
@@ -193,9 +244,9 @@ def _in_thread(tool: Tool, keywords: dict[str, Any]) -> asyncio.Future[Report]:
         return unsent
 
 
-def _look_of(probe: Probe, context: ProbeContext) -> object:
+def _look_of(look: Callable[[ProbeContext], Any], context: ProbeContext) -> object:
     try:
-        return probe(context)
+        return look(context)
     except BaseException:
         return CannotTell()
 
@@ -225,5 +276,5 @@ def _answer_of_thread(name: str, work: Callable[[], Answer]) -> asyncio.Future[A
     return future
 
 
-def _is_async(probe: Probe) -> bool:
-    return inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__)
+def _is_async(look: Callable[[ProbeContext], Any]) -> bool:
+    return inspect.iscoroutinefunction(look) or inspect.iscoroutinefunction(type(look).__call__)

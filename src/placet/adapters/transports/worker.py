@@ -183,6 +183,7 @@ def _context(facts: dict[str, Any], limits: _Limits) -> CallContext:
         attempt=facts["attempt"],
         deadline_at=datetime.fromisoformat(facts["deadline_at"]),
         is_approved=facts["is_approved"],
+        precondition=facts["precondition"],
         _remaining=limits.remaining_seconds,
         _guard=limits.guard,
     )

@@ -76,6 +76,7 @@ class Hand:
         used: the canonical arguments and the context of every attempt, in order.
         does: what an attempt does; it may return, raise or wait.
         sees: what a probe answers.
+        state: what a precondition answers.
     """
 
     def __init__(self, result: JsonValue) -> None:
@@ -83,6 +84,16 @@ class Hand:
         self.result = result
         self.does: Callable[[CallContext], Any] = lambda context: result
         self.sees: ProbeAnswer = CannotTell()
+        self.state: JsonValue = 1
+
+    def in_place_of(self, tool: Tool, contract: Contract) -> Tool:
+        """The tool under this contract, with nothing of its own code behind it."""
+        return tool.with_stand_in(
+            contract,
+            self.run,
+            self.look if contract.has_probe else None,
+            self.read if contract.has_precondition else None,
+        )
 
     async def run(self, canonical: bytes, context: CallContext) -> Any:
         self.used.append((canonical, context))
@@ -92,6 +103,9 @@ class Hand:
     async def look(self, context: ProbeContext) -> Found | Absent | CannotTell:
         return self.sees
 
+    async def read(self, context: ProbeContext) -> JsonValue:
+        return self.state
+
 
 def in_our_hands(tool: Tool, hand: Hand) -> Tool:
     """The tool with everything of its contract, and nothing of its code behind it."""
@@ -100,7 +114,7 @@ def in_our_hands(tool: Tool, hand: Hand) -> Tool:
         isolation=Isolation.ASYNC,
         timeout_seconds=min(tool.contract.timeout_seconds, PATIENCE_SECONDS),
     )
-    return tool.with_stand_in(contract, hand.run, hand.look if tool.contract.has_probe else None)
+    return hand.in_place_of(tool, contract)
 
 
 class Everyone:
@@ -182,7 +196,7 @@ class Stage:
         name = tool.contract.name
         seconds = min(tool.contract.timeout_seconds, MOMENT_SECONDS)
         hand, contract = self.hands[name], replace(tool.contract, timeout_seconds=seconds)
-        self.tools[name] = tool.with_stand_in(contract, hand.run, hand.look if contract.has_probe else None)
+        self.tools[name] = hand.in_place_of(tool, contract)
         return self.tools[name]
 
     def hand(self, tool: Tool) -> Hand:

@@ -8,7 +8,7 @@ from placet.rules.contracts.digest import contract_digest
 from placet.rules.contracts.importing import tool_from_schema
 from placet.rules.contracts.limits import MAX_RESULT_BYTES
 from placet.rules.contracts.names import GENERIC_FIELDS, GENERIC_NAME_PARTS, SERVER_NAMES
-from placet.rules.contracts.tools import Handler, Probe, Tool
+from placet.rules.contracts.tools import Handler, Precondition, Probe, Tool
 
 __all__ = [
     "GENERIC_FIELDS",
@@ -16,6 +16,7 @@ __all__ = [
     "MAX_RESULT_BYTES",
     "SERVER_NAMES",
     "Handler",
+    "Precondition",
     "Probe",
     "Tool",
     "WideInt",

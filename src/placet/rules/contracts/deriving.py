@@ -30,7 +30,7 @@ from placet.rules.contracts.lints import (
 )
 from placet.rules.contracts.options import Given, Options, Shape, described_by, name_of
 from placet.rules.contracts.schemas import wide_paths
-from placet.rules.contracts.tools import Handler, Probe, ResultText, Tool
+from placet.rules.contracts.tools import Handler, Precondition, Probe, ResultText, Tool
 from placet.rules.contracts.typed import TypedFunction, TypedResult
 
 WideInt = Annotated[int, Field(json_schema_extra={"x-placet-wide": True})]
@@ -56,6 +56,7 @@ def tool(
     resource: str | None = None,
     purpose: str | None = None,
     probe: Probe | None = None,
+    precondition: Precondition | None = None,
     redact: tuple[str, ...] = (),
     allowed_tenants: tuple[str, ...] | None = None,
     text: TextRule | str = TextRule.GUARDED,
@@ -83,6 +84,9 @@ def tool(
         operation_key: names the business operation, e.g. `"refund:{order_id}"`.
         resource: what the call acts on, e.g. `"order:{order_id}"`.
         probe: tells what became of an effect whose outcome is unknown.
+        precondition: reads the state that an approval is bound to, as plain JSON; where it has changed by the time the
+            call would run, nothing runs and a person is asked anew. It is read before anybody says yes. Not with
+            `approval="never"`.
         generic_executor: the written reason for letting in a shell-, SQL- or URL-like tool; it is audited.
         repair: wrapping that is undone, one step of it, where arguments are refused as they stand: `double_encoded`,
             `code_fence`. The audit says so of each such call. Not at risk high or critical.
@@ -111,6 +115,7 @@ def tool(
         resource=resource,
         purpose=purpose,
         probe=probe,
+        precondition=precondition,
         redact=redact,
         allowed_tenants=allowed_tenants,
         text=text,
@@ -148,6 +153,7 @@ def tool(
             contract=contract,
             function=function,
             probe=probe,
+            precondition=precondition,
             _arguments=arguments,
             _result=TypedResult(adapter=result, names_every_value=not leaves_open(result.core_schema)),
             _result_text=ResultText.of(contract),

@@ -60,6 +60,8 @@ def contract_digest(contract: Contract) -> Digest:
         form["origin"] = [contract.origin.server, contract.origin.tool, contract.origin.pin, *way]
     if contract.silence_seconds is not None:
         form["silence_seconds"] = str(contract.silence_seconds)
+    if contract.has_precondition:
+        form["has_precondition"] = True
     if contract.bind:
         form["bind"] = [[each.member, each.source.value, floats_as_text(each.value)] for each in contract.bind]
     return Digest(sha256_hex("placet/contract/1", canonical_bytes(form)))

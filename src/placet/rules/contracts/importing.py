@@ -35,7 +35,7 @@ from placet.rules.contracts.schema_graph import ANY_TYPE, TYPES, Node, open_path
 from placet.rules.contracts.schema_reading import read_graph, read_schema
 from placet.rules.contracts.schema_voices import may_be, voices_of
 from placet.rules.contracts.schemas import wide_paths
-from placet.rules.contracts.tools import Handler, Probe, ResultCheck, ResultText, Tool
+from placet.rules.contracts.tools import Handler, Precondition, Probe, ResultCheck, ResultText, Tool
 from placet.rules.decoding import Path
 
 MAX_OPEN_MEMBERS: Final = 64
@@ -65,6 +65,7 @@ def tool_from_schema(
     resource: str | None = None,
     purpose: str | None = None,
     probe: Probe | None = None,
+    precondition: Precondition | None = None,
     redact: tuple[str, ...] = (),
     allowed_tenants: tuple[str, ...] | None = None,
     text: TextRule | str = TextRule.GUARDED,
@@ -121,6 +122,7 @@ def tool_from_schema(
         resource=resource,
         purpose=purpose,
         probe=probe,
+        precondition=precondition,
         redact=redact,
         allowed_tenants=allowed_tenants,
         text=text,
@@ -169,6 +171,7 @@ def tool_from_schema(
         contract=contract,
         function=handler,
         probe=probe,
+        precondition=precondition,
         _arguments=SchemaArguments(
             rule=rule,
             takes_arguments=takes_arguments,

@@ -92,6 +92,7 @@ class Given:
     origin: Origin | None = None
     bind: tuple[Bound, ...] = ()
     silence_seconds: float | None = None
+    precondition: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +164,8 @@ class Options:
             raise self.refuse("it needs a permission, the scope its callers must hold")
         if given.probe is not None and not callable(given.probe):
             raise self.refuse("probe is a function of a ProbeContext")
+        if given.precondition is not None and not callable(given.precondition):
+            raise self.refuse("precondition is a function of a ProbeContext")
 
     def contract(self, given: Given, shape: Shape) -> Contract:
         """The whole promise with its digest.
@@ -210,7 +213,10 @@ class Options:
             origin=None if given.origin is None else self.origin(given.origin),
             bind=given.bind,
             silence_seconds=self.silence(given, shape),
+            has_precondition=given.precondition is not None,
         )
+        if contract.has_precondition and contract.approval is ApprovalMode.NEVER:
+            raise self.refuse("approval is 'never', so there is no approval that its precondition could bind")
         if contract.remote.co_commits:
             self._refuse_unfit_co_commit(contract)
         try:

@@ -28,6 +28,8 @@ from placet.rules.repair import repaired_text
 
 Handler = Callable[..., Any]
 Probe = Callable[[ProbeContext], Awaitable[ProbeAnswer]]
+Precondition = Callable[[ProbeContext], Any]
+"""Reads the state that an approval is bound to: plain JSON, or a coroutine of it."""
 
 _BROKEN_ELSEWHERE = frozenset(
     f"result_{how}"
@@ -146,6 +148,7 @@ class Tool:
     _arguments: ArgumentsCheck
     _result: ResultCheck
     _result_text: ResultText
+    precondition: Precondition | None = None
 
     def read_arguments(self, raw: object) -> ReadArguments:
         """Raw arguments held against the contract; where they are refused as they stand, once more, repaired.
@@ -190,13 +193,17 @@ class Tool:
         """Keyword arguments for one attempt: a fresh copy of what was authorised, and the context."""
         return self._arguments.keywords(canonical, context)
 
-    def with_stand_in(self, contract: Contract, function: Handler, probe: Probe | None) -> Tool:
+    def with_stand_in(
+        self, contract: Contract, function: Handler, probe: Probe | None, precondition: Precondition | None = None
+    ) -> Tool:
         """The same checks with other code behind them, for proofs that must not run the tool's own.
 
         `function` is handed the authorised arguments as bytes, `canonical`, and the `context` of the attempt.
         """
         handed = _HandedOver(inner=self._arguments)
-        return replace(self, contract=contract, function=function, probe=probe, _arguments=handed)
+        return replace(
+            self, contract=contract, function=function, probe=probe, precondition=precondition, _arguments=handed
+        )
 
     def check_result(self, returned: object) -> tuple[JsonValue, bytes]:
         """Hold a returned value against the result contract: its plain form and canonical bytes.

@@ -16,6 +16,7 @@ from placet.testing.conformance.announcing import AnnouncingConformance
 from placet.testing.conformance.approvals import ApprovalConformance
 from placet.testing.conformance.archiving import ArchiveConformance
 from placet.testing.conformance.attempts import AttemptConformance
+from placet.testing.conformance.binding import BindingConformance
 from placet.testing.conformance.claims import ClaimConformance
 from placet.testing.conformance.co_committing import CoCommitConformance
 from placet.testing.conformance.credentials import CredentialConformance
@@ -115,6 +116,7 @@ class StoreConformance(
     VotingConformance,
     WatchingConformance,
     EditConformance,
+    BindingConformance,
     JournalConformance,
     PagingConformance,
     RunConformance,

@@ -127,6 +127,21 @@ class ApprovalConformance:
         assert again == asked
         assert (await subject.told()).count("approval_withdrawn") == 2
 
+    async def test_a_question_that_is_answered_meanwhile_at_once_keeps_its_place(self, make_store: MakeStore) -> None:
+        """Whoever asks saw it open, and would have closed it: what a person said since is not taken back unseen."""
+        subject = await make_store()
+        seen = await pending(subject)
+        approved = await decided(subject, seen)
+        subject.clock.advance(1)
+        new = a_question("apr-2", asked_at=subject.clock.now(), nonce="nonce-2")  # of the same place
+        closing = (Withdrawal(approval=seen, event=an_event(EventKind.APPROVAL_WITHDRAWN)),)
+
+        asked = await subject.store.ask(new, A_MAC, the_same_ask(new), step=a_step(), events=(), closing=closing)
+
+        assert asked == approved
+        assert await states(subject, "apr-1") == [ApprovalState.APPROVED]
+        assert "approval_withdrawn" not in await subject.told()
+
     async def test_asking_counts_a_step_even_if_the_question_was_open(self, make_store: MakeStore) -> None:
         subject = await make_store()
         question = a_question(asked_at=subject.clock.now())

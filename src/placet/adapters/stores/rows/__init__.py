@@ -40,6 +40,7 @@ from placet.adapters.stores.rows.runs import (
     run_or_broken,
     run_row,
     runs_of,
+    served_text,
     standings_from,
 )
 from placet.adapters.stores.rows.votes import vote_from, vote_row
@@ -81,6 +82,7 @@ __all__ = [
     "run_or_broken",
     "run_row",
     "runs_of",
+    "served_text",
     "standings_from",
     "stop_record_from",
     "told_from",

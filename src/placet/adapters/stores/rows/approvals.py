@@ -13,7 +13,7 @@ from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalSt
 from placet.model.decision import RequirementKind, Terms
 from placet.model.reminders import Reminders
 from placet.model.watching import WaitingMark
-from placet.rules.approvals import edited_form, instant_text, question_form, signed_form
+from placet.rules.approvals import edited_form, instant_text, precondition_form, question_form, signed_form
 from placet.rules.asking import terms_form
 from placet.rules.reminding import first_step_at, reminders_form
 
@@ -81,6 +81,8 @@ def _approval(row: tuple[Any, ...]) -> Approval:
     if "reminders" in question:
         question["reminders"] = _reminders(question["reminders"])
     question.pop("first_step_at", None)
+    if "precondition" in question:
+        question["precondition"] = Mac(**question["precondition"])
     answer = json.loads(row[13]) if row[13] is not None else None
     if answer is not None:
         answer["decision"] = ApprovalDecision(answer.pop("verdict"))
@@ -159,6 +161,10 @@ def _question_json(question: Question) -> str:
         del data["edited"]
     else:
         data["edited"] = edited_form(question.edited)
+    if question.precondition is None:
+        del data["precondition"]
+    else:
+        data["precondition"] = precondition_form(question.precondition)
     if question.reminders is None:
         del data["reminders"]
     else:

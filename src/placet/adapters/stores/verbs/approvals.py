@@ -10,6 +10,7 @@ from placet.adapters.stores.verbs.tables import Tables
 from placet.errors import NotFound
 from placet.model.approval import Answer, Approval, ApprovalDecision, ApprovalState, Mac, Question
 from placet.model.audit import AuditEvent
+from placet.model.identifiers import ApprovalId
 from placet.model.ledger import RecordAnswer, SameAsk, Step, ToolClosed, Withdrawal
 from placet.rules import runs
 from placet.rules.approvals import CLOSED_AS
@@ -35,11 +36,9 @@ def ask(
         return ToolClosed()
     existing = tables.open_approval(same)
     count(tables, step, run, now)
-    close(tables, closing)
-    if existing is not None and existing.question.approval_id not in {
-        each.approval.question.approval_id for each in closing
-    }:
-        return existing
+    closed = close(tables, closing)
+    if existing is not None and existing.question.approval_id not in closed:
+        return existing  # also where it was to be closed, and somebody has answered it since it was seen
     approval = Approval(
         question=question, question_mac=mac, state=ApprovalState.PENDING, answer=None, signature=None, spent_at=None
     )
@@ -95,12 +94,17 @@ def retire(tables: Tables, seen: Approval, state: ApprovalState, events: tuple[A
     return closed
 
 
-def close(tables: Tables, closing: tuple[Withdrawal, ...]) -> None:
-    """Withdraw what is still asked, revoke what is still approved."""
+def close(tables: Tables, closing: tuple[Withdrawal, ...]) -> set[ApprovalId]:
+    """Withdraw what is still asked, revoke what is still approved; which of them are closed now.
+
+    One that has become anything else since it was seen stays as it is.
+    """
+    closed: set[ApprovalId] = set()
     for each in closing:
         ends = CLOSED_AS.get(each.approval.state)
-        if ends is not None:
-            retire(tables, each.approval, ends, (each.event,))
+        if ends is not None and retire(tables, each.approval, ends, (each.event,)).state is ends:
+            closed.add(each.approval.question.approval_id)
+    return closed
 
 
 def known_approval(tables: Tables, seen: Approval) -> Approval:

@@ -84,7 +84,7 @@ async def room(stage: Stage, tool: Tool) -> str:
     name = tool.contract.name
     narrow = replace(stage.tools[name].contract, max_concurrent=_ROOM, timeout_seconds=_STAYS_SECONDS)
     hand = stage.hand(tool)
-    stage.tools[name] = stage.tools[name].with_stand_in(narrow, hand.run, None)
+    stage.tools[name] = hand.in_place_of(stage.tools[name], narrow)
     go_on = asyncio.Event()
 
     async def waits(context: CallContext) -> Any:

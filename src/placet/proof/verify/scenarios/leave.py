@@ -214,6 +214,36 @@ async def forged_row(stage: Stage, tool: Tool) -> str:
     return "a row changed by hand approves nothing, nor does the signature of another approval"
 
 
+async def in_another_state(stage: Stage, tool: Tool) -> str:
+    """What was approved in one state of the world does not run in another, nor where the state cannot be read."""
+    (specimen,) = stage.specimens(tool)
+    by = stage.agent(tool.contract, Role.ADMIN)
+    ask, hand = proposal(tool, specimen, "c1"), stage.hand(tool)
+    async with stage.gate(policy=ASK) as gate:
+        asked = await gate.submit(ask, principal=by, run=RUN)
+        if not isinstance(asked, AwaitingApproval):
+            raise NotPlayed(f"it could not be asked for here: {asked.code}")
+        await stage.approve(gate, tool, asked)
+        hand.state = None
+        unread = await gate.submit(ask, principal=by, run=RUN)
+        hand.state = 2
+        anew = await gate.submit(ask, principal=by, run=RUN)
+        require(
+            not stage.uses and isinstance(unread, Refused),
+            f"with a state that nobody could read it was {unread.status}",
+            REPORT,
+        )
+        require(
+            not stage.uses and isinstance(anew, AwaitingApproval) and anew.approval_id != asked.approval_id,
+            f"an approval of another state was good ({anew.status})",
+            REPORT,
+        )
+        hand.state = 1
+        back = await gate.submit(ask, principal=by, run=RUN)
+    require(not stage.uses, f"an approval that was void was good once more ({back.status})", REPORT)
+    return "in another state a person is asked anew, and in one that cannot be read nothing runs"
+
+
 _BARE = "UPDATE approvals SET state = 'approved' WHERE state = 'pending'"
 _GRAFTED = """
 UPDATE approvals SET (state, answer, signature_key_id, signature) =
@@ -241,4 +271,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     PerTool(guarantee=Guarantee.G5, id="one_member_changed", play=one_member_changed, concerns=_may_ask),
     PerTool(guarantee=Guarantee.G5, id="spent_once", play=spent_once, concerns=_may_ask),
     PerTool(guarantee=Guarantee.G5, id="forged_row", play=forged_row, concerns=_may_ask),
+    PerTool(
+        guarantee=Guarantee.G5, id="in_another_state", play=in_another_state, concerns=lambda c: c.has_precondition
+    ),
 )
