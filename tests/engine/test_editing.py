@@ -109,6 +109,31 @@ async def test_the_editors_own_approval_counts_for_nothing(open_world: OpenWorld
     assert isinstance(await world.submit("write", {"word": "y"}, call_id="c2"), Succeeded)
 
 
+@pytest.mark.case("E13")
+@pytest.mark.parametrize("is_approved", [False, True], ids=["waiting", "approved"])
+async def test_what_another_policy_asks_anew_is_still_the_editors(
+    open_world: OpenWorld, spy: Spy, tmp_path: Path, is_approved: bool
+) -> None:
+    store = str(tmp_path / "p.db")
+    world, waiting = await asked(open_world, spy, store=store)
+    view = await edit(world, waiting, {"word": "y"})
+    if is_approved:
+        await approve(world, view)
+    rule = AskRule(name="other", needs=RequirementKind.REVIEW)
+    newer = await open_world(
+        written(spy, approval="always"), store=store, policy=Matrix(asks=AskRules(rules=(rule,))), seed=1
+    )
+
+    anew = await newer.submit("write", {"word": "y"}, call_id="c2")
+
+    assert isinstance(anew, AwaitingApproval) and anew.approval_id != view.approval_id
+    shown = await newer.gate.desk.show(anew.approval_id, by=EDITOR)
+    assert (shown.edited_by, shown.why_not) == ("edith", "own_edit")
+    assert await refusal(approve(newer, shown, by=EDITOR)) == "own_edit"
+    await approve(newer, shown)
+    assert isinstance(await newer.submit("write", {"word": "y"}, call_id="c2"), Succeeded)
+
+
 async def test_the_requesting_user_confirms_what_it_edited(open_world: OpenWorld, spy: Spy) -> None:
     uma = Principal.person("uma", tenant="acme", roles=("operator",), scopes=(SCOPE,))
     agent = dataclasses.replace(OPERATOR, on_behalf_of=uma)

@@ -15,7 +15,7 @@ from placet.engine.entitling import UNCERTAIN, Decided, Entitling
 from placet.engine.preconditions import NotSeen, Preconditions
 from placet.engine.standing import Granted, StandingGrants, SuspectGrant
 from placet.engine.verifying import question_binding, verify, verify_quorum
-from placet.model.approval import Approval, ApprovalState, Question
+from placet.model.approval import Approval, ApprovalState, Edited, Question
 from placet.model.audit import AuditOutcome, EventKind
 from placet.model.call import Call
 from placet.model.decision import Ask, RequirementKind
@@ -164,6 +164,7 @@ class Approver:
             void: an approval that is bound to another state than there is by now; what is asked anew closes it.
         """
         denied: Approval | None = None
+        edited: Edited | None = None
         passed_over: set[tuple[ApprovalId, ApprovalState]] = set()
         closing: list[Withdrawal] = []
         mine = self._same(call, ask)
@@ -183,6 +184,7 @@ class Approver:
                 continue
             if await self._retired(approval):
                 continue
+            edited = edited or approval.question.edited  # what is asked anew stays the editor's, who may not approve it
             if approval.question.policy_version != ask.policy_version:
                 closing.append(self._withdrawal(approval, "policy_changed"))  # an older policy's is asked again
                 continue
@@ -219,7 +221,6 @@ class Approver:
             if isinstance(bound, NotSeen):
                 return bound
             question = await self._question(call, ask, dispatch_number=dispatch_number)
-            edited = None if void is None else void.question.edited  # it stays the editor's, who may not approve it
             question = replace(question, precondition=bound, edited=edited)
             return await self._ask(call, ask, step, question, closing=tuple(closing))
         await self._close(closing)
