@@ -262,6 +262,37 @@ async def test_waiting_and_approved_questions_survive_a_restart(
     assert ([type(outcome) for outcome in outcomes], spy.count) == ([Succeeded, Replayed], 1)
 
 
+@pytest.mark.parametrize("read", range(1, 9))
+async def test_an_approval_that_another_process_spends_between_two_reads_asks_nobody_again(
+    open_world: OpenWorld, spy: Spy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    """The slower one read the ledger before the faster one's claim, and the approvals after it."""
+    store = str(tmp_path / "p.db")
+    slower, waiting = await asked(open_world, spy, store=store)
+    faster = await open_world(written(spy, approval="always", redact=("count",)), store=store, seed=1)
+    await slower.approve(waiting)
+    reads: list[str] = []
+
+    def before(name: str) -> None:
+        real = getattr(slower.gate.store, name)
+
+        async def read_it(*asked_for: Any, **more: Any) -> Any:
+            reads.append(name)
+            if len(reads) == read:
+                assert (await faster.submit("write", {"word": "x"})).code == "succeeded"
+            return await real(*asked_for, **more)
+
+        monkeypatch.setattr(slower.gate.store, name, read_it)
+
+    for name in ("effect", "same_ask", "closed_ask"):
+        before(name)
+    outcome = await slower.submit("write", {"word": "x"})
+
+    assert (outcome.code, spy.count) == ("replayed" if len(reads) >= read else "succeeded", 1), reads
+    assert await slower.gate.desk.pending(by=APPROVER) == ()
+    assert len(slower.events("approval_asked")) == 1
+
+
 # ---------------------------------------------------------------- what is seen
 
 

@@ -37,7 +37,7 @@ from placet.ports.clock import IdSource
 from placet.ports.keys import KeyPurpose, Keys
 from placet.ports.store import Store
 from placet.rules import approvals as rules
-from placet.rules import operations
+from placet.rules import lifecycle, operations
 from placet.rules.approvals import Misfit
 from placet.rules.preconditions import STATE_CHANGED
 
@@ -73,8 +73,14 @@ class EditedByPerson:
     arguments: JsonObject
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Another process has begun the operation since the ledger was read: the record answers, and nobody is asked."""
+
+
 Finding = (
     EditedByPerson
+    | Moved
     | NotSeen
     | Approval
     | Waiting
@@ -216,6 +222,8 @@ class Approver:
         instead: Finding | None = None if denied is None else RefusedBefore(approval=denied)
         instead = instead or await self._edited(call, ask)
         instead = instead or await self._granted(call, ask, passed_over, waiting=None, without=without)
+        if instead is None and await self._has_moved(call, dispatch_number):
+            return Moved()
         if instead is None:
             bound = await self._preconditions.captured(call, deadline=deadline)
             if isinstance(bound, NotSeen):
@@ -225,6 +233,14 @@ class Approver:
             return await self._ask(call, ask, step, question, closing=tuple(closing))
         await self._close(closing)
         return instead
+
+    async def _has_moved(self, call: Call, dispatch_number: int) -> bool:
+        """Whether the approval that is not there any more may have been spent on this dispatch: a claim spends it and
+        moves the ledger in one transaction, so whoever saw it gone sees the ledger moved.
+        """
+        effect = await self._store.effect(call.principal.tenant, call.operation_key)
+        answer = lifecycle.ledger_answer(call, effect)
+        return not isinstance(answer, lifecycle.MayDispatch) or answer.expected_fence != dispatch_number
 
     async def refusal_of_givers(self, approval: Approval, *, deadline: float) -> str | None:
         """Why the approval is not spent although it fits: somebody who gave it may not any more. None if all may.

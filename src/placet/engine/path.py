@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from placet.engine import replies
-from placet.engine.approving import Approver, EditedByPerson, Finding, RefusedBefore, Suspect, Waiting
+from placet.engine.approving import Approver, EditedByPerson, Finding, Moved, RefusedBefore, Suspect, Waiting
 from placet.engine.attempts import Warrant
 from placet.engine.capacity import Capacity, Room
 from placet.engine.chronicle import Chronicle
@@ -185,6 +185,8 @@ class CallPath:
                 return replies.awaiting(call, approval)
             case Approval() | Granted():
                 return NotAsked.READY
+            case Moved():
+                return await self._question(bound, decision, session)
             case _:
                 return NotAsked.REFUSED
 
@@ -296,7 +298,8 @@ class CallPath:
                 return await self._dispatch(call, asked, session, approval=found, expected_fence=number)
             if isinstance(found, Granted):
                 return await self._dispatch(call, asked, session, grant=found, expected_fence=number, without=without)
-            return await self._not_approved(call, asked, found)
+            if not isinstance(found, Moved):  # then the ledger is read again
+                return await self._not_approved(call, asked, found)
 
     async def _under_its_question(self, call: Call, ask: Ask) -> Call:
         """The call under the id and key it was asked about with; its own record comes first."""
@@ -338,7 +341,7 @@ class CallPath:
                 return await self._refusals.refuse(call, ask, "grant_suspect", reasons=(misfit.value,))
             case OverBudget() | OutsideRun() | NotYourRun() | Stopped() | ToolClosed():
                 return await self._refusals.step_refused(call, found)
-            case Approval() | Granted():
+            case Approval() | Granted() | Moved():
                 raise AssertionError("an approval, or a grant, is dispatched")
 
     async def _dispatch(
