@@ -201,6 +201,7 @@ async def test_a_page_without_its_library_may_decide(open_site: OpenSite) -> Non
         await page.route("**/htmx.min.js", lambda route: route.abort())
         await page.clock.install()
         await page.get_by_role("link", name="refund").click()
+        await expect(page.locator("#standing")).to_be_attached()
         await page.wait_for_load_state()
         await page.clock.fast_forward(60_000)
         await expect(page.locator("#lost")).to_be_hidden()
