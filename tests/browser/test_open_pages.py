@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.browser.conftest import PATIENCE, OpenSite
 from tests.console.shop import OMAR
@@ -161,11 +163,16 @@ async def test_a_page_that_could_not_even_begin_to_listen_says_so_and_tries_agai
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as page:
-        await page.route("**/console/live", lambda route: route.abort())
+        is_cut = True  # a request that is held while a route goes is answered by nobody, so the route stays
+
+        async def meet(route: Route) -> None:
+            await (route.abort() if is_cut else route.continue_())
+
+        await page.route("**/console/live", meet)
         await page.get_by_role("link", name="refund").click()
         await expect(page.locator("#lost")).to_contain_text("Not connected since")
         await expect(page.get_by_role("button", name="Approve")).to_be_disabled()
-        await page.unroute("**/console/live")
+        is_cut = False
         await expect(page.locator("#lost")).to_be_hidden()
         await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
     site.faults.clear()  # the browser notes what was kept from it
@@ -177,19 +184,22 @@ async def test_a_page_that_the_server_hears_without_telling_it_anything_may_deci
     site = await open_site()
     await site.ask("refund", order="o-1", amount=5)
     async with site.signed_in() as page:
-        site.has_jumped = True
         full = {"status": 503, "content_type": "text/plain", "body": "too_many_waiting\n"}
-        await page.route("**/console/live", lambda route: route.fulfill(**full))
-        await page.clock.install()
-        async with page.expect_response("**/console/live"):
-            await page.get_by_role("link", name="refund").click()
-        async with page.expect_response("**/console/live"):
-            await page.clock.fast_forward(9_000)
+        is_full = True
+        refused = asyncio.Semaphore(0)
+
+        async def meet(route: Route) -> None:
+            await (route.fulfill(**full) if is_full else route.continue_())
+            refused.release()
+
+        await page.route("**/console/live", meet)
+        await page.get_by_role("link", name="refund").click()
+        for _ in range(3):  # the third comes later than a page would wait before it says that it hears nothing
+            await refused.acquire()
         await expect(page.locator("#lost")).to_be_hidden()
         await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
-        await page.unroute("**/console/live")
         async with page.expect_response(lambda answer: answer.url.endswith("/live") and answer.ok):
-            await page.clock.fast_forward(5_100)
+            is_full = False
     site.faults.clear()
 
 

@@ -302,17 +302,27 @@ tick();
 setInterval(tick, 1000);
 const stream = find("[data-live]");
 let isListening = false;
+let isAsking = false;
+let hasAsked = false;
+stream.addEventListener("htmx:before:request", () => { isAsking = true; hasAsked = true; });
 for (const ended of ["htmx:sse:error", "htmx:sse:close"]) stream.addEventListener(ended, () => { lostAt ??= new Date(); });
 stream.addEventListener("htmx:sse:close", () => { isListening = false; });
 stream.addEventListener("htmx:sse:after:connection", () => { isListening = true; lostAt = null; tellConnection(); });
 stream.addEventListener("htmx:finally:request", (event) => {
+  isAsking = false;
   // A stream that has begun tries again by itself; one that could not even begin has to be asked for anew.
   if (isListening) return;
   const { response, text } = event.detail.ctx;
   if (response && (response.status < 500 || text?.trim() === "too_many_waiting")) lostAt = null; // no stream, but an answer
   else lostAt ??= new Date();
-  setTimeout(() => htmx.trigger(stream, "listen"), listenMilliseconds);
 });
+function listen() {
+  if (isListening || isAsking || !window.htmx) return;
+  // htmx may have begun before the part that listens was there: then nobody has asked yet.
+  if (hasAsked) htmx.trigger(stream, "listen"); else htmx.process(stream);
+}
+setTimeout(listen, settleMilliseconds);
+setInterval(listen, listenMilliseconds);
 setInterval(tellConnection, 1000);
 find("#help-button").addEventListener("click", () => find("#help").showModal());
 const keysBox = find("#keys-on");
