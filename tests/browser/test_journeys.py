@@ -143,7 +143,7 @@ async def test_two_people_decide_and_the_second_is_told(open_site: OpenSite) -> 
         await second.get_by_role("button", name="Deny").click()
         await expect(second.get_by_role("alert")).to_contain_text("It is approved already by mei")
         await site.picture(second, "conflict")
-        site.faults.clear()  # the browser notes the status 409 of the page itself
+    site.faults.clear()  # the browser notes the status 409 of the page itself, and what was kept from it
 
     assert (await decided(site))["refund"] is ApprovalState.APPROVED
 
