@@ -318,10 +318,9 @@ stream.addEventListener("htmx:finally:request", (event) => {
 });
 function listen() {
   if (isListening || isAsking || !window.htmx) return;
-  // htmx may have begun before the part that listens was there: then nobody has asked yet.
+  // htmx may have begun before the part that listens was there: then nobody has asked yet, and by now it has begun.
   if (hasAsked) htmx.trigger(stream, "listen"); else htmx.process(stream);
 }
-setTimeout(listen, settleMilliseconds);
 setInterval(listen, listenMilliseconds);
 setInterval(tellConnection, 1000);
 find("#help-button").addEventListener("click", () => find("#help").showModal());
