@@ -157,6 +157,34 @@ async def test_a_database_that_does_not_come_back_ends_the_run_at_once(tmp_path:
             await run_chaos(plan)
 
 
+class Restarted:
+    """A database that serves all the time, and counts what is done to it."""
+
+    takedowns = (Takedown.BY_COMMAND,)
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def suffer(self, takedown: Takedown) -> bool:
+        self.times += 1
+        return self.times > 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+async def test_the_load_does_not_end_before_the_database_has_been_taken_down(tmp_path: Path) -> None:
+    database = Restarted()
+    plan = ChaosPlan(
+        store=str(tmp_path / "chaos.db"), kills=1, seconds=100.0, workers=1, steps=Steps.RANDOM,
+        database=database, restart_every_seconds=3.0,
+    )  # fmt: skip
+
+    report = await run_chaos(plan)
+
+    assert report.load.outages == {Takedown.BY_COMMAND: 1}
+    assert database.times == 2, "the first time it was not done, and does not count"
+
+
 async def test_faults_count_again_once_the_database_is_back_however_that_ended() -> None:
     supervisor = Supervisor(
         ChaosPlan(store="chaos.db", database=Gone(), restart_every_seconds=0.01), port=1, folder=Path("/none")

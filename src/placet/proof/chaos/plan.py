@@ -145,7 +145,8 @@ class ChaosPlan:
 
     Attributes:
         store: a SQLite file that does not exist yet, or the address of a database without effects.
-        kills: how many deaths by SIGKILL end the load, once `operations` have been asked for.
+        kills: how many deaths by SIGKILL end the load, once `operations` have been asked for and `database`, where
+            there is one, has been taken down.
         seconds: when it ends in any case; settling what is open comes after that.
         per_step: deaths wanted at each named step.
         database: what is restarted under load, one way after another; None: nothing is.

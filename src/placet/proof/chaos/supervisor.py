@@ -92,6 +92,8 @@ class Supervisor:
         is_done = load.kills >= plan.kills and len(load.begun) >= plan.operations
         if plan.sabotage is Sabotage.NO_GUARD:  # it shows where one has stood still, and another has looked
             is_done = is_done and load.times[Inside.STANDS_STILL] >= plan.workers // 2
+        if plan.database is not None:  # workers may be through before it has been taken down once
+            is_done = is_done and bool(load.outages)
         return is_done or time.monotonic() >= self._until
 
     async def _keep_alive(self, herd: Herd, slot: Slot) -> None:
