@@ -11,9 +11,10 @@ from placet.engine.results import row_binding
 from placet.errors import KeyMaterialError, MisuseError
 from placet.model.identifiers import ApprovalId, OperationKey, PolicyVersion
 from placet.model.json import JsonValue
-from placet.model.principal import Principal, Role, Standing
+from placet.model.principal import Principal
 from placet.model.run import RunCheckpoint
 from placet.ports.keys import Keys
+from placet.rules.written_principals import read_principal, written
 
 SCHEMA: Final = 1
 """Of what is sealed. A later one reads this one too; one that is not known is left alone."""
@@ -82,7 +83,7 @@ def seal(resting: Resting, keys: Keys, *, tenant: str, run_id: str) -> bytes:
         "state": resting.state,
         "visits": resting.visits,
         "inputs": resting.inputs,
-        "principal": _of_principal(resting.principal),
+        "principal": written(resting.principal),
         "origin": resting.origin,
         "then": None if resting.then is None else list(resting.then),
         "waits": list(resting.waits),
@@ -103,7 +104,7 @@ def unseal(row: RunCheckpoint, keys: Keys) -> Resting | None:
         if body.pop("schema") != SCHEMA:
             return None
         then = body.pop("then")
-        principal = _principal_of(body.pop("principal"))
+        principal = read_principal(body.pop("principal"))
         waits = tuple(ApprovalId(each) for each in body.pop("waits"))
         body["voucher"] = Voucher(body["voucher"])
         body["policies"] = tuple(PolicyVersion(each) for each in body.get("policies", ()))
@@ -114,29 +115,3 @@ def unseal(row: RunCheckpoint, keys: Keys) -> Resting | None:
 
 def _binding(tenant: str, run_id: str) -> bytes:
     return row_binding(tenant, OperationKey(run_id), "checkpoint")
-
-
-def _of_principal(principal: Principal) -> dict[str, Any]:
-    giver = principal.on_behalf_of
-    return {
-        "subject": principal.subject,
-        "tenant": principal.tenant,
-        "roles": sorted(role.value for role in principal.roles),
-        "scopes": sorted(principal.scopes),
-        "environment": principal.environment,
-        "standing": principal.standing.value,
-        "on_behalf_of": None if giver is None else _of_principal(giver),
-    }
-
-
-def _principal_of(body: dict[str, Any]) -> Principal:
-    giver = body["on_behalf_of"]
-    return Principal(
-        subject=body["subject"],
-        tenant=body["tenant"],
-        roles=frozenset(Role(role) for role in body["roles"]),
-        scopes=frozenset(body["scopes"]),
-        environment=body["environment"],
-        standing=Standing(body["standing"]),
-        on_behalf_of=None if giver is None else _principal_of(giver),
-    )

@@ -12,10 +12,10 @@ from placet.errors import InvalidArguments, PlacetError
 from placet.model.attempt import Answered, BrokenResult, Raised, Rejected, Report, Returned, Unsent
 from placet.model.call import Call
 from placet.model.context import CallContext
-from placet.model.principal import Principal
 from placet.ports.clock import Clock
 from placet.rules.contracts import Tool
 from placet.rules.foreign import known_exception_name
+from placet.rules.written_principals import written
 
 NOISE: Final = "process_noise"
 
@@ -90,7 +90,7 @@ def _status_of(payload: bytes) -> Report:
 def _facts_of(context: CallContext) -> dict[str, Any]:
     return {
         "tenant": context.tenant,
-        "principal": _principal_facts(context.principal),
+        "principal": written(context.principal),
         "run_id": context.run_id,
         "call_id": context.call_id,
         "operation_key": context.operation_key,
@@ -98,17 +98,4 @@ def _facts_of(context: CallContext) -> dict[str, Any]:
         "deadline_at": context.deadline_at.isoformat(),
         "is_approved": context.is_approved,
         "precondition": context.precondition,
-    }
-
-
-def _principal_facts(principal: Principal) -> dict[str, Any]:
-    giver = principal.on_behalf_of
-    return {
-        "subject": principal.subject,
-        "tenant": principal.tenant,
-        "roles": sorted(role.value for role in principal.roles),
-        "scopes": sorted(principal.scopes),
-        "environment": principal.environment,
-        "on_behalf_of": None if giver is None else _principal_facts(giver),
-        "standing": principal.standing.value,
     }

@@ -23,9 +23,9 @@ from placet.errors import InvalidArguments, NotSent
 from placet.model.attempt import Answered, CallerLeft, DeadlinePassed, Raised, Rejected, Report, Returned, Unsent
 from placet.model.context import CallContext
 from placet.model.identifiers import CallId, OperationKey, RunId
-from placet.model.principal import Principal, Role, Standing
 from placet.rules.contracts import Tool
 from placet.rules.foreign import safe_exception_name
+from placet.rules.written_principals import read_principal
 
 _LONGEST_HEADER = 64
 
@@ -176,7 +176,7 @@ class _Limits:
 def _context(facts: dict[str, Any], limits: _Limits) -> CallContext:
     return CallContext(
         tenant=facts["tenant"],
-        principal=_principal(facts["principal"]),
+        principal=read_principal(facts["principal"]),
         run_id=RunId(facts["run_id"]),
         call_id=CallId(facts["call_id"]),
         operation_key=OperationKey(facts["operation_key"]),
@@ -186,17 +186,4 @@ def _context(facts: dict[str, Any], limits: _Limits) -> CallContext:
         precondition=facts["precondition"],
         _remaining=limits.remaining_seconds,
         _guard=limits.guard,
-    )
-
-
-def _principal(facts: dict[str, Any]) -> Principal:
-    giver = facts["on_behalf_of"]
-    return Principal(
-        subject=facts["subject"],
-        tenant=facts["tenant"],
-        roles=frozenset(map(Role, facts["roles"])),
-        scopes=frozenset(facts["scopes"]),
-        environment=facts["environment"],
-        on_behalf_of=None if giver is None else _principal(giver),
-        standing=Standing(facts["standing"]),
     )
