@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from placet.model.json import JsonObject
 from placet.model.principal import Principal, Role, Standing
 
 
-def written(principal: Principal) -> JsonObject:
+def written(principal: Principal) -> dict[str, Any]:
     """All of it, and of everybody it acts for."""
     giver = principal.on_behalf_of
     return {
