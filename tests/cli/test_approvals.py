@@ -699,6 +699,16 @@ def test_whoever_is_not_listed_is_refused_with_4(waiting) -> None:
         assert error_of(waiting.run(*words, "--json")) == (4, "not_listed")
 
 
+def test_outside_of_a_project_nobody_is_listed_and_the_way_on_is_its_folder(bare) -> None:
+    bare.run("init", "--store-only")
+    ran = bare.run("approvals", "list", "--json")
+
+    assert error_of(ran) == (4, "not_listed")
+    assert (
+        ran.data["hint"] == "Go to the project's folder, or name its file with --config. A new project: placet init DIR"
+    )
+
+
 def test_a_listed_person_without_the_scope_is_refused_with_4_and_on_record(waiting) -> None:
     asked = waiting.approval_id
     digest = waiting.digest

@@ -69,6 +69,15 @@ def test_a_repeated_member_is_refused_before_policy(project) -> None:
     assert not (project.folder / "put.txt").exists()
 
 
+@pytest.mark.parametrize("text", ["{'title': 'milk'}", '{"title": "milk"', "[1]", "", "{} {}"])
+def test_arguments_that_are_no_json_object_are_told_with_the_form_they_need(project, text: str) -> None:
+    ran = project.run("call", "--tool", "look", "--args", text)
+
+    assert ran.code == 8
+    assert """  next: --args is one JSON object, names and texts in double quotes: '{"name": "text"}'""" in ran.err
+    assert "next:" not in project.run("call", "--tool", "look", "--args", '{"nothing": 1}').err
+
+
 def test_a_name_that_no_tool_has_is_told_with_the_nearest(project) -> None:
     typed = project.run("call", "--tool", "putt", "--args", '{"text": "x"}')
     strange = project.run("call", "--tool", "zzzzzz")

@@ -101,6 +101,24 @@ def test_an_unknown_command_names_the_nearest(bare) -> None:
     assert "Did you mean 'approvals'?" in ran.err
 
 
+@pytest.mark.parametrize("words", [["--config", "placet.toml", "tools", "list"], ["--json", "doctor"], ["-x"]])
+def test_an_option_before_the_command_is_told_to_go_behind_it(bare, words: list[str]) -> None:
+    ran = bare.run(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"A command comes first, and {words[0]!r} is an option." in ran.err
+    assert (
+        "next: Options stand behind the command: placet COMMAND [OPTIONS]. placet --help names the commands." in ran.err
+    )
+
+
+def test_of_an_option_before_the_command_its_value_is_not_repeated(bare) -> None:
+    ran = bare.run("--store=postgresql://shop:kept@127.0.0.1/db", "doctor")
+
+    assert ran.code == 2
+    assert "'--store' is an option" in ran.err and "kept" not in ran.err
+
+
 def test_an_unknown_command_is_told_as_json_too(bare) -> None:
     ran = bare.run("frob", "--json")
 

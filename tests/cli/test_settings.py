@@ -44,7 +44,11 @@ def test_the_file_is_named_by_flag_or_environment(project, bare) -> None:
     assert bare.run("approvals", "list", "--config", file).code == 0
     assert bare.run("approvals", "list", PLACET_CONFIG=file).code == 0
     assert code_of(bare.run("approvals", "list", "--config", "no.toml", "--json")) == (2, "config_missing")
-    assert code_of(bare.run("approvals", "list", "--json", PLACET_CONFIG="no.toml")) == (2, "config_missing")
+    missing = bare.run("approvals", "list", "--json", PLACET_CONFIG="no.toml")
+    assert code_of(missing) == (2, "config_missing")
+    assert (
+        missing.data["hint"] == "Name one that is there, by --config or PLACET_CONFIG. A new project: placet init DIR"
+    )
 
 
 @pytest.mark.parametrize(

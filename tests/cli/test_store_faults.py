@@ -27,8 +27,35 @@ def told(ran) -> tuple[int, str, str]:
 def test_a_missing_store_is_told_and_not_made(project, words: list[str]) -> None:
     ran = project.run(*words, "--store", "missing.db", "--json")
 
-    assert told(ran) == (1, "store_missing", "Create one with: placet init --store-only")
+    assert told(ran) == (
+        1,
+        "store_missing",
+        "Create one with: placet init --store-only, with the same --store, if that is the one you mean",
+    )
     assert not list(project.folder.glob("missing*"))
+
+
+def test_what_is_said_of_a_missing_store_makes_the_one_that_was_meant(project, bare) -> None:
+    for place in (project, bare):
+        assert place.run("audit", "verify", "--store", "missing.db").code == 1
+        assert place.run("init", "--store-only", "--store", "missing.db").code == 0
+        assert place.run("audit", "verify", "--store", "missing.db").code != 1
+
+
+def test_what_is_said_of_a_store_that_the_environment_names_makes_that_one(bare) -> None:
+    there = {"PLACET_STORE": str(bare.folder / "missing.db")}
+
+    assert told(bare.run("audit", "verify", "--json", **there))[2] == "Create one with: placet init --store-only"
+    assert bare.run("init", "--store-only", **there).code == 0
+    assert (bare.folder / "missing.db").exists()
+
+
+def test_a_missing_store_of_the_project_is_made_without_a_word_more(project) -> None:
+    project.rewrite('store = "placet.db"', 'store = "elsewhere.db"')
+
+    ran = project.run("audit", "verify", "--json")
+
+    assert told(ran) == (1, "store_missing", "Create one with: placet init --store-only")
 
 
 @pytest.mark.parametrize("words", LOOKS[:9:4], ids=" ".join)

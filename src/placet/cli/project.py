@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from placet.cli.failing import ConfigProblem, NotListed, ToolsNotLoaded, UsageProblem, WorkflowsNotLoaded
 from placet.cli.people import ListedPeople
 from placet.cli.session import Session
-from placet.cli.settings import FILE_NAME, Settings
+from placet.cli.settings import FILE_NAME, Origin, Settings
 from placet.errors import (
     ConfigurationError,
     ContractError,
@@ -299,8 +299,14 @@ def person(settings: Settings) -> Principal:
     found = settings.people.get(name)
     if found is not None:
         return found
-    where = settings.file if settings.file is not None else f"any {FILE_NAME} from here upwards"
-    raise NotListed(f"{name!r} is not listed under [people] in {where}", hint=f"An administrator adds [people.{name}].")
+    if settings.file is None:
+        raise NotListed(
+            f"{name!r} is not listed under [people] in any {FILE_NAME} from here upwards",
+            hint="Go to the project's folder, or name its file with --config. A new project: placet init DIR",
+        )
+    raise NotListed(
+        f"{name!r} is not listed under [people] in {settings.file}", hint=f"An administrator adds [people.{name}]."
+    )
 
 
 def agent(settings: Settings) -> Principal:
@@ -359,10 +365,20 @@ def require_store(settings: Settings) -> str | Path:
 
     store, key = settings.store, settings.key_file
     if not (_is_file_there(store) if isinstance(store, Path) else is_made(store)):
-        make = "placet init --store-only" if settings.file is not None else "placet init"
-        raise missing_store(store, key, make=make)
+        raise missing_store(store, key, make=_how_made(settings))
     is_key_here(key)
     return store
+
+
+def _how_made(settings: Settings) -> str:
+    """The command that makes this very store, and no other."""
+    match settings.origins.get("store"):
+        case Origin.FLAG:
+            return "placet init --store-only, with the same --store, if that is the one you mean"
+        case Origin.ENVIRONMENT:
+            return "placet init --store-only"
+        case _:
+            return "placet init --store-only" if settings.file is not None else "placet init"
 
 
 def _is_file_there(store: Path) -> bool:

@@ -39,16 +39,29 @@ def run(entry: Entry, words: Sequence[str]) -> int:
 
 
 def unknown_command(name: str, words: Sequence[str]) -> int:
-    """Refuse a word that is no command, naming the nearest."""
+    """Refuse a word that is no command, naming the nearest; or an option, which stands behind its command."""
+    problem = _option_first(name) if name.startswith("-") else _no_command(name)
+
+    def refuse() -> int:
+        raise problem
+
+    return _guarded(refuse, words, acts=False)
+
+
+def _no_command(name: str) -> UsageProblem:
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, COMMANDS, n=1)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else "See: placet --help"
+    return UsageProblem(f"There is no command {_repeatable(name)!r}", hint=hint)
 
-    def refuse() -> int:
-        raise UsageProblem(f"There is no command {_repeatable(name)!r}", hint=hint)
 
-    return _guarded(refuse, words, acts=False)
+def _option_first(word: str) -> UsageProblem:
+    option = _repeatable(word.partition("=")[0])
+    return UsageProblem(
+        f"A command comes first, and {option!r} is an option",
+        hint="Options stand behind the command: placet COMMAND [OPTIONS]. placet --help names the commands.",
+    )
 
 
 def _typed(entry: Entry, words: Sequence[str]) -> int:

@@ -221,7 +221,11 @@ def _project_file(said: str | None) -> Path | None:
         _refuse_address("config", said)
         path = Path(said).absolute()
         if not path.is_file():
-            raise ConfigProblem(f"There is no project file at {path}", code="config_missing", hint="placet init")
+            raise ConfigProblem(
+                f"There is no project file at {path}",
+                code="config_missing",
+                hint=f"Name one that is there, by --config or {VARIABLES['config']}. A new project: placet init DIR",
+            )
         return path
     here = Path.cwd()
     return next((each / FILE_NAME for each in (here, *here.parents) if (each / FILE_NAME).is_file()), None)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 app = new_app("call")
 
 _LINES_SHOWN = 10
+_NO_OBJECT = {("", problem) for problem in ("empty", "not_json", "not_an_object", "trailing_data")}
+_ARGS_FORM = """--args is one JSON object, names and texts in double quotes: '{"name": "text"}'"""
 
 _Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="The tool, for one proposal.")]
 _Args = Annotated[str | None, typer.Option("--args", metavar="JSON|@FILE|-", help="Its arguments; {} if absent.")]
@@ -306,6 +308,8 @@ class _Asking:
             case Invalid(problems=problems):
                 for path, problem in problems:
                     screen.line(f"  {shown(path or '/')}: {shown(problem)}")
+                if self._is_single and not _NO_OBJECT.isdisjoint(problems):
+                    screen.talk(f"  next: {_ARGS_FORM}")
             case Refused(reasons=reasons, words=words):
                 screen.line(f"  reasons: {shown(', '.join(reasons) or 'none')}")
                 if words is not None:

@@ -50,7 +50,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="placet demo mcp", description="Watch an MCP server change a tool that was accepted and approved."
+        prog="placet demo mcp",
+        description="Watch an MCP server change a tool that was accepted and approved.",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "--yes-as",

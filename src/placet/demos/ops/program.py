@@ -133,7 +133,9 @@ def _say_who_is_who(talk: Talk, approver: Approver) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="placet demo", description="Watch an agent handle an incident through placet."
+        prog="placet demo",
+        description="Watch an agent handle an incident through placet.",
+        allow_abbrev=False,
     )
     parser.add_argument("--yes-as", metavar="NAME", help="approve as this person instead of asking at the terminal")
     parser.add_argument("--console", action="store_true", help="decide in the web console, which it serves on loopback")

@@ -141,7 +141,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="placet demo support", description="Watch a support agent answer, and hand on, through placet."
+        prog="placet demo support",
+        description="Watch a support agent answer, and hand on, through placet.",
+        allow_abbrev=False,
     )
     parser.add_argument("--language", choices=sorted(LANGUAGES), help="English (en) or Chinese (zh); en if absent")
     parser.add_argument("--yes-as", metavar="NAME", help="confirm as this person instead of asking at the terminal")
