@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -216,6 +217,73 @@ async def test_of_an_answer_without_an_end_so_much_is_read_and_no_more() -> None
                 await model.answer(HELLO, [])
         await over.wait()
     assert caught.value.code == "model_answer_malformed"
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+BROKEN = {
+    "shorter than it says": _HEAD + b'content-length: 100\r\n\r\n{"hunter2-in-the-answer":',
+    "a chunk of no length": _HEAD + b"transfer-encoding: chunked\r\n\r\nhunter2-in-the-answer\r\n{}",
+    "not packed as it says": _HEAD + b"content-encoding: gzip\r\ncontent-length: 21\r\n\r\nhunter2-in-the-answer",
+}
+
+
+@asynccontextmanager
+async def _speaking(words: bytes, *, again: bytes = b"") -> AsyncIterator[str]:
+    """An endpoint that says these words to each request, and others over and over as long as somebody listens."""
+
+    answering: list[asyncio.Task[None]] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            writer.write(words)
+            await writer.drain()
+            while again and not writer.is_closing():
+                writer.write(again)
+                await writer.drain()
+                await asyncio.sleep(0.005)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.ensure_future(answer(reader, writer)))
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    await asyncio.gather(*answering)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_an_answer_that_breaks_off_is_told_without_its_words(how: str) -> None:
+    meter = Counted()
+    async with (
+        _speaking(BROKEN[how]) as url,
+        OpenAICompatible(model="m", base_url=url, api_key="k", max_retries=0, meter=meter) as model,
+    ):
+        with pytest.raises(ModelError) as caught:
+            await model.answer(HELLO, [])
+
+    _holds_nothing(caught.value)
+    assert (caught.value.code, meter.told) == ("model_unavailable", [("openai_compatible", "failed")])
+
+
+@pytest.mark.parametrize(
+    ("words", "again", "retries"),
+    [(_HEAD + b"content-length: 100000000\r\n\r\n", b" ", 2), (_HEAD, b"x: y\r\n", 0)],
+    ids=["its body", "its head"],
+)
+async def test_an_answer_that_comes_drop_by_drop_is_not_waited_for_longer_than_any(
+    words: bytes, again: bytes, retries: int
+) -> None:
+    async with _speaking(words, again=again) as url:
+        given: Any = {"base_url": url, "api_key": "k", "max_retries": retries, "timeout_seconds": 0.3}
+        async with OpenAICompatible(model="m", **given) as model, asyncio.timeout(60):
+            with pytest.raises(ModelError) as caught:
+                await model.answer(HELLO, [])
+
+    assert caught.value.code == "model_late"
 
 
 class Counted:

@@ -402,3 +402,65 @@ async def test_votes_given_before_the_edit_do_not_count_after_it(open_world: Ope
 
     assert view.votes == ()
     assert (await approve(world, view, by=SECOND)).state is ApprovalState.PENDING
+
+
+async def _later(world: World) -> None:
+    world.clock.advance(86_400)
+
+
+async def _approved_and_later(world: World, view: Any) -> None:
+    await approve(world, view)
+    world.clock.advance(86_400)
+
+
+async def _approved_and_revoked(world: World, view: Any) -> None:
+    await approve(world, view)
+    await world.gate.desk.withdraw(view.approval_id, by=EDITOR)
+
+
+CLOSED: dict[str, Callable[[World, Any], Any]] = {
+    "withdrawn by its editor": lambda w, v: w.gate.desk.withdraw(v.approval_id, by=EDITOR),
+    "run out": lambda w, _: _later(w),
+    "approved and run out": _approved_and_later,
+    "approved and revoked": _approved_and_revoked,
+}
+
+
+@pytest.mark.req("H017", "H023")
+@pytest.mark.case("E13")
+@pytest.mark.parametrize("how", CLOSED)
+@pytest.mark.parametrize("named", [False, True], ids=["by its call", "by the caller"])
+async def test_an_edit_that_was_closed_and_is_proposed_by_the_agent_is_still_the_editors(
+    open_world: OpenWorld, spy: Spy, where: str, how: str, named: bool
+) -> None:
+    """Otherwise an editor would close the edit, wait for the agent to do as it was told, and approve it alone."""
+    world, waiting = await asked(open_world, spy, store=where)
+    view = await edit(world, waiting, {"word": "y"})
+    await CLOSED[how](world, view)
+    more = {"idempotency_key": "k"} if named else {}
+
+    anew = await world.submit("write", {"word": "y"}, call_id="c2", **more)
+
+    assert isinstance(anew, AwaitingApproval) and anew.approval_id != view.approval_id
+    shown = await world.gate.desk.show(anew.approval_id, by=EDITOR)
+    assert (shown.edited_by, shown.why_not) == ("edith", "own_edit")
+    assert await refusal(approve(world, shown, by=EDITOR)) == "own_edit"
+    await approve(world, shown)
+    assert isinstance(await world.submit("write", {"word": "y"}, call_id="c2", **more), Succeeded)
+
+
+@pytest.mark.req("H017", "H023")
+async def test_a_second_attempt_of_what_a_person_edited_is_still_the_editors(open_world: OpenWorld, where: str) -> None:
+    def fails(_: object) -> None:
+        raise placet.NotSent("no route")
+
+    world, waiting = await asked(open_world, fails, store=where)  # type: ignore[arg-type]
+    view = await edit(world, waiting, {"word": "y"})
+    await approve(world, view)
+    failed = await world.submit("write", {"word": "y"}, call_id="c2")
+
+    anew = await world.submit("write", {"word": "y"}, call_id="c2")
+
+    assert (failed.code, anew.code) == ("not_sent", "approval_required")
+    assert isinstance(anew, AwaitingApproval)
+    assert (await world.gate.desk.show(anew.approval_id, by=EDITOR)).why_not == "own_edit"

@@ -101,7 +101,11 @@ def shop_of(
     def make(kind: str) -> Shop:
         folder = tmp_path / kind
         folder.mkdir()
-        return Shop(folder=folder, kind=kind, address=_address(kind), run=tmp_path.name)
+        return Shop(folder=folder, kind=kind, address=_address(kind), store=_store(kind), run=tmp_path.name)
+
+    def _store(kind: str) -> str:
+        """What the gate keeps is where the engine keeps its own: in a database of its own, on the same server."""
+        return databases().url if kind.endswith("-postgresql") else ""
 
     def _address(kind: str) -> str:
         engine, _, where = kind.partition("-")

@@ -49,7 +49,7 @@ async def carried(shop: Shop, *, approves: bool) -> tuple[Ended, list[str], list
 def events(gate: Gate) -> list[str]:
     """The audit in its order, a line for each event, without what differs between any two runs: random ids, and times.
 
-    Digests do not differ: the stores have one key.
+    Digests do not differ where the stores have one key.
     """
     bodies = [json.loads(event.body) for event in each_at_once(gate.store.chained())]
     seen: dict[str, str] = {}
@@ -61,6 +61,21 @@ def events(gate: Gate) -> list[str]:
 
 
 _DIFFERS = {"at", "duration_ms", "decided_at", "expires_at"}
+_OF_THE_KEY = {"key_id", "operation", "arguments_fingerprint", "result_fingerprint"}
+
+
+def under_any_key(lines: list[str]) -> list[str]:
+    """With what a store's own key makes by the order in which it was met: a database's key is made with its store."""
+    seen: dict[str, str] = {}
+    return [
+        json.dumps(
+            {
+                name: seen.setdefault(value, f"made-{len(seen)}") if name in _OF_THE_KEY and value else value
+                for name, value in json.loads(line).items()
+            }
+        )
+        for line in lines
+    ]
 
 
 def _named(value: object, seen: dict[str, str]) -> object:
@@ -94,7 +109,8 @@ async def test_every_driver_leaves_the_same_ledger_and_the_same_audit(
         assert ended.status == ("done" if approves else "failed"), kind
         assert shop.acted() == {"refund": int(approves), "note": int(approves)}, kind
         first = first or (audit, rows, (ended.state, ended.visit, ended.code))
-        assert _changes(first[0], audit) == [], kind
+        same = under_any_key if shop.store else list
+        assert _changes(same(first[0]), same(audit)) == [], kind
         assert (rows, (ended.state, ended.visit, ended.code)) == first[1:], kind
     assert len(first[0]) > 10
 

@@ -187,10 +187,11 @@ class Sending:
         step = {"call_id": "sending", "tool": "ship", "arguments": {"word": "book", "count": 5}}
         return await self._shop.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key=None)
 
-    async def edited(self, waits: Any, count: int) -> str:
-        view = await self._shop.world.gate.desk.show(waits.approval_id, by=EDITOR)
+    async def edited(self, waits: Any, count: int, by: Principal = OTHER_EDITOR) -> str:
+        """By another one than the first edit: what is asked anew about that is still its editor's."""
+        view = await self._shop.world.gate.desk.show(waits.approval_id, by=by)
         made = await self._shop.world.gate.desk.edit(
-            waits.approval_id, digest=view.digest, arguments={"word": "book", "count": count}, by=EDITOR
+            waits.approval_id, digest=view.digest, arguments={"word": "book", "count": count}, by=by
         )
         return made.approval_id
 
@@ -207,7 +208,7 @@ class Sending:
 
         shipments: Any = self._shop.shipments
         shipments.meanwhile = not_sent
-        await self.decided(await self.edited(await self.again(), 4), "approve")
+        await self.decided(await self.edited(await self.again(), 4, EDITOR), "approve")
         assert (await self.again()).code == "not_sent"
         shipments.meanwhile, shipments.calls[:] = None, []
         return await self.again()
@@ -244,6 +245,30 @@ async def test_an_edit_that_runs_out_has_the_call_asked_anew_that_it_was_made_of
     waits = await sending.again()
 
     assert (waits.code, waits.edited_arguments) == ("approval_required", {"word": "book", "count": 4})
+
+
+async def test_another_call_that_says_what_a_closed_edit_said_is_a_call_of_its_own(open_shop: OpenShop) -> None:
+    """It is the editor's not to approve; for the rest nothing was made of anything."""
+    shop = await open_shop()
+    desk = shop.world.gate.desk
+
+    async def proposed(call_id: str, count: int) -> Any:
+        step = {"call_id": call_id, "tool": "pay", "arguments": {"word": "book", "count": count}}
+        shop.world.clock.advance(1)
+        return await shop.world.gate.submit_followed(step, principal=AGENT, run="r9", idempotency_key=call_id)
+
+    first = await proposed("first", 3)
+    view = await desk.show(first.approval_id, by=EDITOR)
+    made = await desk.edit(first.approval_id, digest=view.digest, arguments={"word": "book", "count": 2}, by=EDITOR)
+    await desk.withdraw(made.approval_id, by=BOSS)
+
+    second = await proposed("second", 2)
+    assert (second.code, second.edited_arguments) == ("approval_required", None)
+    assert (await desk.show(second.approval_id, by=EDITOR)).why_not == "own_edit"
+    await desk.withdraw(second.approval_id, by=BOSS)
+
+    outcome = await proposed("second", 2)
+    assert (outcome.code, outcome.edited_arguments) == ("approval_withdrawn", None)
 
 
 @pytest.mark.parametrize("key", [None, "ship:{word}"], ids=["named by the run", "named by what stays"])
@@ -352,9 +377,10 @@ async def test_edits_to_and_fro_under_policies_to_and_fro_are_each_looked_at_onc
         older.world.clock.advance(86_400)  # nobody answers what was made of the one before
         step = {"call_id": "payment", "tool": "pay", "arguments": {"word": "book", "count": count}}
         waits: Any = await shop.world.gate.submit(step, principal=AGENT, run="r9", idempotency_key="k")
-        view = await shop.world.gate.desk.show(waits.approval_id, by=EDITOR)
+        by = (EDITOR, OTHER_EDITOR)[turn % 2]  # what is asked anew is still the other one's
+        view = await shop.world.gate.desk.show(waits.approval_id, by=by)
         arguments = {"word": "book", "count": counts[1 - turn % 2]}
-        await shop.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=arguments, by=EDITOR)
+        await shop.world.gate.desk.edit(view.approval_id, digest=view.digest, arguments=arguments, by=by)
     looked_at: list[int] = []
     real = following._edits_of
 

@@ -7,6 +7,7 @@ What the SDK and its HTTP client log of these requests, addresses and headers am
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncIterable, Sequence
@@ -33,6 +34,8 @@ _NO_KEY: Final = "none"
 """What stands in the header for an endpoint that is asked without a credential."""
 
 _OUTCOMES: Final = {"model_refused": "refused", "model_late": "timeout"}
+_LONGEST_PAUSE_SECONDS: Final = 120.0
+"""Before the SDK asks again: as long as an endpoint may have it wait."""
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
 _LOGGERS = (
     "openai._base_client",
@@ -81,7 +84,7 @@ class OpenAICompatible:
             api_key: the credential for it; the variable OPENAI_API_KEY if absent, and for an endpoint that wants none
                 any text. It goes nowhere over plain http but to this machine, and there by no proxy: another such
                 endpoint is asked without one.
-            timeout_seconds: how long one request may take; finite, above zero.
+            timeout_seconds: how long one request may take, and its answer to come; finite, above zero.
             max_retries: how often the SDK asks again after no answer, 429 or a fault of the server.
             meter: hears of each answer, or that there was none, and of tokens as the endpoint counted them.
 
@@ -94,6 +97,8 @@ class OpenAICompatible:
         self._model = model
         self._meter = meter
         self._client = _client(base_url, api_key, timeout_seconds, max_retries)
+        self._seconds = timeout_seconds
+        self._longest_seconds = timeout_seconds * (max_retries + 1) + _LONGEST_PAUSE_SECONDS * max_retries
         self.host = _host_of(self._client)
 
     async def answer(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
@@ -127,13 +132,15 @@ class OpenAICompatible:
 
         asking, is_late = _is_asking.set(True), False
         try:
-            async with self._client.chat.completions.with_streaming_response.create(**asked) as response:
-                return await _bounded(response.iter_bytes())
+            async with asyncio.timeout(self._longest_seconds):  # the SDK's own is one between two bytes
+                async with self._client.chat.completions.with_streaming_response.create(**asked) as response:
+                    async with asyncio.timeout(self._seconds):
+                        return await _bounded(response.iter_bytes())
         except openai.APIStatusError as error:
             status = error.status_code if type(error.status_code) is int else None
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             status, is_late = None, True
-        except openai.OpenAIError:
+        except Exception:  # an answer that broke off is told in its HTTP library's own words
             status = None
         finally:
             _is_asking.reset(asking)

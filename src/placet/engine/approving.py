@@ -97,6 +97,8 @@ Finding = (
 
 
 _STANDING = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.SPENT})
+_MOST_BEFORE = 1_000
+"""Questions about one tool in a run, the newest, among which it is looked for who made this very call before."""
 _MOST_EDITS = 8
 """Edits of edits that are followed; whoever asks after more is asked about anew."""
 
@@ -229,7 +231,7 @@ class Approver:
             if isinstance(bound, NotSeen):
                 return bound
             question = await self._question(call, ask, dispatch_number=dispatch_number)
-            question = replace(question, precondition=bound, edited=edited)
+            question = replace(question, precondition=bound, edited=edited or await self._made_before(call))
             return await self._ask(call, ask, step, question, closing=tuple(closing))
         await self._close(closing)
         return instead
@@ -314,6 +316,18 @@ class Approver:
                     return None
                 return EditedByPerson(approval=found, arguments=arguments)
             wish = replace(wish, argument_digest=question.argument_digest)
+        return None
+
+    async def _made_before(self, call: Call) -> Edited | None:
+        """Who made this very call of another one in the run, whatever became of that question: who takes an edit of
+        one's own back, or lets it run out, does not approve it when the proposer proposes it as it was told.
+        """
+        tenant, run_id, tool = call.principal.tenant, call.run_id, call.contract.name
+        for approval in await self._store.approvals_of_tool(tenant, run_id, tool, limit=_MOST_BEFORE):
+            question = approval.question
+            is_this = (question.subject, question.argument_digest) == (call.principal.identity, call.argument_digest)
+            if is_this and question.edited is not None and verify(approval, self._keys) is None:
+                return question.edited
         return None
 
     async def _sound_edit(self, wish: SameAsk) -> Approval | None:

@@ -12,7 +12,7 @@ Nothing here is remembered: rows say it, as far as their MACs carry them, and th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -192,7 +192,9 @@ class Following:
         """Sound questions about this very call of its run, the newest first."""
         tenant = call.principal.tenant
         found = await self._store.approvals_of_tool(tenant, call.run_id, call.contract.name, limit=_MOST_QUESTIONS)
-        return [each for each in found if _is_of(each.question, call) and verify(each, self._keys) is None]
+        mine = [each for each in found if _is_of(each.question, call) and verify(each, self._keys) is None]
+        others = {each.question.approval_id for each in found if not _is_of(each.question, call)}
+        return [_as_its_own(each, others) for each in mine]
 
     def _bound(self, proposal: Proposal, session: Session) -> Call | None:
         if not is_principal(session.principal):
@@ -209,6 +211,15 @@ def _is_of(question: Question, call: Call) -> bool:
     """
     is_alike = (question.subject, question.call_id) == (call.principal.identity, call.call_id)
     return is_alike and (operations.is_business_key(call.contract) or question.operation_key == call.operation_key)
+
+
+def _as_its_own(approval: Approval, others: Collection[ApprovalId]) -> Approval:
+    """A question that says what a person made of another call's is that person's not to approve; it is asked about
+    what its own step proposed all the same, and replaces nothing.
+    """
+    question = approval.question
+    is_made_of_another = question.edited is not None and question.edited.from_id in others
+    return replace(approval, question=replace(question, edited=None)) if is_made_of_another else approval
 
 
 def _made_of(asked: list[Approval]) -> dict[Digest, list[Approval]]:
