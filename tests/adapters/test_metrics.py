@@ -96,6 +96,7 @@ def test_the_names_and_labels_are_the_documented_ones(registry: CollectorRegistr
         ("placet_tool_duration_seconds_count", "outcome", "tool"),
         ("placet_tool_duration_seconds_sum", "outcome", "tool"),
         ("placet_decisions_total", "decision"),
+        ("placet_shadow_decisions_total", "enforced", "would_be"),
         ("placet_effects_settled_total", "state"),
         ("placet_approvals_pending",),
         ("placet_ledger_commit_operations_bucket", "le"),
@@ -324,7 +325,7 @@ def test_the_series_of_one_more_tool_are_few(registry: CollectorRegistry) -> Non
     by_tool = len(OUTCOMES) + len(CUT_SHORT) + len(WITHOUT_ROOM) + len(BREAKER_STATES) + 3
     assert (pages("a") - pages(), pages("a", "b") - pages("a")) == (by_tool, by_tool)
     assert by_tool == 23
-    assert pages() == 106
+    assert pages() == 118
 
 
 MEASURED = (
@@ -491,7 +492,7 @@ def test_ten_thousand_strange_calls_make_a_known_number_of_series(registry: Coll
 
     found = samples(registry)
     assert len([name for name in found if name.startswith("placet_tool_calls_total")]) == 3 * len(OUTCOMES)
-    assert len(found) == 639
+    assert len(found) == 651
     assert b"tenant-" not in generate_latest(registry) and b"error text" not in generate_latest(registry)
 
 

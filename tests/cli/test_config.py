@@ -20,6 +20,7 @@ def test_each_setting_is_shown_with_who_said_it(project) -> None:
         "store": "environment",
         "key": "flag",
         "policy": "default",
+        "shadow": "default",
         "tools": "file",
         "workflows": "default",
         "agent": "file",
@@ -90,7 +91,7 @@ def test_a_variable_that_nobody_reads_is_named_and_its_value_is_not(project) -> 
 
 
 def test_every_variable_that_is_read_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PLACET_CONFIG", "PLACET_STORE", "PLACET_KEY", "PLACET_POLICY", "PLACET_DEBUG"):
+    for name in ("PLACET_CONFIG", "PLACET_STORE", "PLACET_KEY", "PLACET_POLICY", "PLACET_SHADOW", "PLACET_DEBUG"):
         monkeypatch.setenv(name, "x")
     monkeypatch.delenv("PLACET_DATA", raising=False)
     monkeypatch.delenv("PLACET_REQUIRE", raising=False)

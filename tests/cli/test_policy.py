@@ -162,6 +162,7 @@ def test_a_call_is_explained_and_nothing_runs(ruled: Project) -> None:
         "needs_reason": ["deny"],
         "grants": None,
         "may_approve": [ME],
+        "shadow": None,
     }
     told = dict(line.split(maxsplit=1) for line in ran.out.splitlines() if not line.startswith(("policy", "decide")))
     assert told["rule"] == "asks"
@@ -415,3 +416,95 @@ def test_the_file_is_documented_where_people_look(project: Project) -> None:
     assert "check" in help_text and "explain" in help_text
     assert json.loads(project.run("config", "show", "--json").out)["settings"]["policy"]["value"] is None
     assert Path(project.folder / "policy.toml").exists() is False
+
+
+# ---------------------------------------------------------------- in shadow
+
+NEXT = '[[ask]]\nname = "by-the-user"\ntools = ["ask"]\nneeds = "confirm"\n'
+
+
+@pytest.fixture
+def shadowed(project: Project) -> Project:
+    """The project with a policy in shadow, under which nobody could answer what `ask` asks."""
+    (project.folder / "next.toml").write_text(NEXT)
+    project.rewrite('tools = "tools:TOOLS"\n', 'tools = "tools:TOOLS"\nshadow = "next.toml"\n')
+    return project
+
+
+@pytest.mark.case("D08")
+def test_calls_whose_answer_would_change_are_told_and_nothing_else_is_changed(shadowed: Project) -> None:
+    looked, asked = shadowed.call("look", '{"word": "x"}'), shadowed.call("ask", '{"text": "a secret text"}')
+    text, data = shadowed.run("policy", "shadow"), shadowed.run("policy", "shadow", "--json")
+
+    assert (looked.code, asked.code, text.code, data.code) == (0, 5, 0, 0)
+    report = data.data
+    (changed,) = report["changed"]
+    assert (report["schema"], report["calls"], report["errors"]) == ("policy-shadow/1", 2, 0)
+    assert {name: changed[name] for name in ("tool", "subject", "enforced", "would_be")} == {
+        "tool": "ask",
+        "subject": "agent",
+        "enforced": "ask",
+        "would_be": "deny",
+    }
+    assert changed["reasons"] == ["contract_always_asks", "rule:by-the-user", "nobody_confirms"]
+    assert changed["policy_version"] == report["policy_version"]
+    assert "answer would change  1" in text.out
+    assert "ask -> deny" in text.out
+    assert "a secret text" not in text.out + data.out
+    assert "ask (shadow: deny)" in shadowed.run("audit", "tail").out
+
+
+def test_where_nothing_was_in_shadow_it_is_told_how_to_set_one(project: Project) -> None:
+    assert project.call("look").code == 0
+    text, data = project.run("policy", "shadow"), project.run("policy", "shadow", "--json")
+
+    assert (text.code, text.out) == (0, "No call of your tenant was looked at by a policy in shadow.\n")
+    assert 'shadow = "next.toml"' in text.err
+    assert data.data == {"schema": "policy-shadow/1", "policy_version": None, "calls": 0, "errors": 0, "changed": []}
+
+
+def test_only_the_newest_version_in_shadow_is_told_of_unless_all_are_wanted(shadowed: Project) -> None:
+    shadowed.call("ask", '{"text": "a"}')
+    (shadowed.folder / "next.toml").write_text(NEXT.replace("by-the-user", "newer"))
+    shadowed.call("ask", '{"text": "b"}')
+
+    newest, all_of_them = (
+        shadowed.run("policy", "shadow", "--json"),
+        shadowed.run("policy", "shadow", "--all", "--json"),
+    )
+
+    assert [each["reasons"][1] for each in newest.data["changed"]] == ["rule:newer"]
+    assert [each["reasons"][1] for each in all_of_them.data["changed"]] == ["rule:newer", "rule:by-the-user"]
+
+
+def test_an_explanation_says_what_the_policy_in_shadow_would_answer(shadowed: Project) -> None:
+    words = ("policy", "explain", "--tool", "ask", "--args", '{"text": "x"}')
+    text, data = shadowed.run(*words), shadowed.run(*words, "--json")
+
+    assert (text.code, data.data["decision"], data.data["shadow"]["would_be"]) == (5, "ask", "deny")
+    assert "which changes the answer" in line_of(text, "in shadow")
+
+
+@pytest.mark.case("D08")
+def test_a_policy_in_shadow_that_is_wrong_starts_nothing_and_doctor_says_which_is_set(shadowed: Project) -> None:
+    (sound,) = [each for each in shadowed.run("doctor", "--json").data["checks"] if each["id"] == "shadow"]
+    (shadowed.folder / "next.toml").write_text("[[ask]]\nnam = 1\n")
+    (wrong,) = [each for each in shadowed.run("doctor", "--json").data["checks"] if each["id"] == "shadow"]
+
+    assert (sound["level"], "is asked too, unchanged since " in sound["told"]) == ("ok", True)
+    assert (wrong["level"], "next.toml:" in wrong["told"]) == ("fail", True)
+    assert error_of(shadowed.call("look", "{}", "--json")) == (2, "policy_invalid")
+    assert shadowed.run("stop", "--list").code == 0  # halting and looking need no policy
+
+
+def test_flag_beats_environment_beats_project_file_for_the_one_in_shadow_too(shadowed: Project) -> None:
+    (shadowed.folder / "flag.toml").write_text(NEXT.replace("by-the-user", "flag"))
+    (shadowed.folder / "env.toml").write_text(NEXT.replace("by-the-user", "env"))
+    words = ("policy", "explain", "--tool", "ask", "--args", '{"text": "x"}', "--json")
+
+    def rule(*more: str) -> str:
+        return str(shadowed.run(*words, *more).data["shadow"]["reasons"][1])
+
+    assert rule() == "rule:by-the-user"
+    shadowed.environment["PLACET_SHADOW"] = "env.toml"
+    assert (rule(), rule("--shadow", "flag.toml")) == ("rule:env", "rule:flag")

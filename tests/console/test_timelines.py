@@ -58,6 +58,43 @@ def way(call: CallSeen) -> list[str]:
     return [f"{step.stage.value} {step.words}".strip() for step in call.steps]
 
 
+@pytest.mark.case("D08")
+def test_what_a_policy_in_shadow_would_have_changed_is_told_beside_what_was_done() -> None:
+    would_deny = {"enforced": "allow", "would_be": "deny", "changes": True, "reasons": ["scope_missing"]}
+    told = Told()
+    told.event("started", decision="allow", fence=1, shadow=would_deny)
+    told.event("completed", outcome="success", fence=1, shadow=would_deny)
+
+    call = told.call()
+
+    assert way(call) == [
+        "proposed",
+        "checked fits its contract",
+        "decided allowed",
+        "decided in shadow, decides nothing: it would be denied",
+        "sent attempt 1",
+        "observed done",
+    ]
+    assert [reason.code for reason in call.steps[3].reasons] == ["scope_missing"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"would_be": "allow", "changes": False}, []),
+        ({"would_be": "error", "changes": False}, ["the policy did not answer"]),
+        ({"would_be": ["x"], "changes": True, "reasons": 7}, ["unreadable"]),
+        ("deny", []),
+    ],
+)
+def test_of_a_policy_in_shadow_only_a_change_and_a_fault_are_told(said: object, words: list[str]) -> None:
+    told = Told().event("started", decision="allow", fence=1, shadow=said)
+
+    found = [step.words for step in told.call().steps if step.words.startswith("in shadow")]
+
+    assert found == [f"in shadow, decides nothing: {each}" for each in words]
+
+
 def test_a_call_that_was_asked_about_is_told_as_it_came_about() -> None:
     told = Told().asked().event("approval_approved", after=90.0, decided_by="mei")
     told.event("started", decision="allow_after_approval", fence=1, effect_class="write")

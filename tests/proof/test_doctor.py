@@ -24,7 +24,7 @@ from placet.bootstrap.looking import examine_store
 from placet.bootstrap.records import open_custody
 from placet.bootstrap.stores import key_path, open_store
 from placet.engine.gate import Gate
-from placet.errors import ConfigurationError
+from placet.errors import ConfigurationError, PolicyFileError
 from placet.model.admission import Admission
 from placet.model.destinations import Announcements, Destination, SecretPlace, SecretRef, WebhookWay
 from placet.model.issuer_sign_in import ConsoleClient
@@ -464,6 +464,10 @@ WRONG: dict[str, tuple[str, Level, Breaks, str]] = {
     ),
     "the policy has no version": ("policy", Level.FAIL, deployed(policy=Mute()), "policy"),
     "the policy answers nobody": ("policy", Level.FAIL, deployed(policy=Speechless()), "policy"),
+    "the policy in shadow cannot be read": (
+        "shadow", Level.FAIL, deployed(shadow=PolicyFileError("There is none.", hint="Put it there.")), "there",
+    ),
+    "the policy in shadow has no version": ("shadow", Level.WARN, deployed(shadow=Mute()), "leave it out"),
     "nobody is listed": ("deciders", Level.WARN, deployed(people=()), "[people.NAME]"),
     "nobody may decide": (
         "deciders", Level.WARN, deployed(people=(replace(MARA, scopes=frozenset({"effects.reconcile"})),)),

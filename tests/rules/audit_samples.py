@@ -9,7 +9,8 @@ from typing import Any
 from placet.adapters.keys import KeyRing
 from placet.adapters.stores.chain import ChainLinker, ChainWriter
 from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, ChainHead, ChainTombstone, EventKind, Summary
-from placet.model.identifiers import WriterId
+from placet.model.decision import ShadowAnswer
+from placet.model.identifiers import PolicyVersion, WriterId
 from placet.ports.keys import KeyPurpose
 from placet.rules.chains import GENESIS, chain_message, head_message, tombstone_message
 
@@ -55,6 +56,13 @@ FULL: dict[str, Any] = {
     "duration_ms": 1.234,
     "model_suggested": True,
     "repaired": True,
+    "shadow": ShadowAnswer(
+        enforced="allow",
+        would_be="deny",
+        changes=True,
+        reasons=("scope_missing",),
+        policy_version=PolicyVersion("v2"),
+    ),
 }
 
 

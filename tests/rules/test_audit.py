@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -50,6 +51,26 @@ BAD: dict[str, list[Any]] = {
     "result": [Summary(scalar_count=1.5), []],  # type: ignore[arg-type]
     "model_suggested": [1, "true", 0],
     "repaired": [1, "true", 0],
+    "shadow": [
+        {},
+        "deny",
+        *(
+            replace(FULL["shadow"], **{name: value})
+            for name, value in (
+                ("enforced", "error"),
+                ("enforced", "Allow"),
+                ("enforced", None),
+                ("would_be", "maybe"),
+                ("would_be", Text("deny")),
+                ("changes", 1),
+                ("reasons", ["x"]),
+                ("reasons", ("two words",)),
+                ("policy_version", ""),
+                ("policy_version", "x" * 201),
+                ("policy_version", 7),
+            )
+        ),
+    ],
 }
 
 
@@ -188,6 +209,7 @@ LONGEST: dict[str, list[Any]] = {
     "reasons": [(), ("a", "b" * 128)],
     "arguments": [Summary(), Summary(identifier_field_count=2**70)],
     "model_suggested": [True, False],
+    "shadow": [None, replace(FULL["shadow"], would_be="error", reasons=(), policy_version=None)],
 }
 
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, EventKind, Summary
+from placet.model.decision import ShadowAnswer
 from placet.model.identifiers import WriterId
 from placet.rules.audit import event_body, event_of, shown_body_of
 from tests.rules.audit_samples import AT, FULL, event
@@ -37,6 +38,7 @@ def test_the_whole_byte_form_of_a_full_event_is_this_so_that_old_links_stay_good
         name: value
         for name, value in values.items()
         if name not in ("kind", "at", "roles", "reasons", "outcome", "decided_at", "expires_at", "arguments", "result")
+        and name != "shadow"
     }
     expected = plain | {
         "schema": 1,
@@ -49,6 +51,13 @@ def test_the_whole_byte_form_of_a_full_event_is_this_so_that_old_links_stay_good
         "expires_at": "2026-01-01T12:00:00.000005+00:00",
         "arguments": dict(zip(COUNTS, (1, 2, 3, 4, 5, 6), strict=True)),
         "result": dict.fromkeys(COUNTS, 0),
+        "shadow": {
+            "enforced": "allow",
+            "would_be": "deny",
+            "changes": True,
+            "reasons": ["scope_missing"],
+            "policy_version": "v2",
+        },
     }
 
     assert event_body(AuditEvent(**values)) == json.dumps(expected, sort_keys=True, separators=(",", ":")).encode()
@@ -140,6 +149,8 @@ def reference_body(event: AuditEvent) -> bytes:
             value = value.isoformat(timespec="microseconds")
         elif isinstance(value, Summary):
             value = dataclasses.asdict(value)
+        elif isinstance(value, ShadowAnswer):
+            value = {name: said for name, said in dataclasses.asdict(value).items() if said not in (None, ())}
         elif isinstance(value, EventKind | AuditOutcome):
             value = value.value
         body[field.name] = value
@@ -160,6 +171,15 @@ INSTANT = (
 
 SUMMARY = st.builds(Summary, **{name: st.integers(0, 2**53) for name in Summary.__slots__})
 
+SHADOW = st.builds(
+    ShadowAnswer,
+    enforced=st.sampled_from(("allow", "ask", "deny")),
+    would_be=st.sampled_from(("allow", "ask", "deny", "error")),
+    changes=st.booleans(),
+    reasons=st.lists(IDENTITY, max_size=3).map(tuple),
+    policy_version=st.none() | IDENTITY,
+)
+
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "kind": st.sampled_from(EventKind),
     "at": INSTANT,
@@ -175,6 +195,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "duration_ms": st.floats(0, 1e9).map(lambda number: round(number, 3)),
     "model_suggested": st.booleans(),
     "repaired": st.booleans(),
+    "shadow": st.none() | SHADOW,
 }
 
 EVENTS = st.fixed_dictionaries(

@@ -355,10 +355,11 @@ def test_the_reason_names_the_mildest_role_the_first_by_name_of_equals_and_the_r
 
 
 @pytest.mark.parametrize("kind", [Allow, Ask, Deny])
-@pytest.mark.parametrize("missing", ["reasons", "policy_version", "requirement"])
+@pytest.mark.parametrize("missing", ["reasons", "policy_version", "requirement", "shadow"])
 def test_a_decision_made_without_its_constructor_is_not_sound(kind: Any, missing: str) -> None:
     bare = kind.__new__(kind)
-    for name, value in {"reasons": ("a",), "policy_version": "v1", "requirement": Requirement()}.items():
+    whole = {"reasons": ("a",), "policy_version": "v1", "requirement": Requirement(), "shadow": None}
+    for name, value in whole.items():
         if name != missing and hasattr(kind, name):
             object.__setattr__(bare, name, value)
 

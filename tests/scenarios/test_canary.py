@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
-from placet import Allow, AwaitingApproval, Found, PlacetError, Principal
+from placet import Allow, AwaitingApproval, Deny, Found, PlacetError, Principal
 from placet.adapters.notify.mail import mail_of
 from placet.adapters.notify.slack import message_of
 from placet.adapters.notify.webhook import payload_of
@@ -81,6 +81,7 @@ BELONGS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "reference": ("the remote's own name of the effect", ("ledger", "store files")),
     "policyreason": (LABEL, (*IN_AUDIT, *ANNOUNCED, "explained", "store files")),
+    "shadowreason": (LABEL, (*IN_AUDIT, "explained", "store files")),
     "sinkname": (LABEL, ("metrics",)),
 }
 """Each secret that may be read: why, and in which channels it then has to be."""
@@ -111,6 +112,19 @@ class ReasonedPolicy:
 
     async def may_decide(self, question: Any, person: Any) -> Any:
         return Entitled()
+
+
+class ShadowPolicy(ReasonedPolicy):
+    """In shadow: denies for a reason that holds a secret, and raises one of arguments that it is told to fail at."""
+
+    def __init__(self, reason: str, secrets: Secrets) -> None:
+        super().__init__(reason)
+        self._secrets = secrets
+
+    async def decide(self, call: Any) -> Any:
+        if call.contract.name == "failing":
+            raise secret_error(self._secrets)
+        return Deny(reasons=(self._reason,), policy_version=self.version)
 
 
 class Sink:
@@ -396,6 +410,7 @@ async def told_in_process(folder: Path, secrets: Secrets, outputs: Outputs) -> N
         clock=clock,
         recovery="manual",
         policy=ReasonedPolicy(secrets("policyreason")),
+        shadow=ShadowPolicy(secrets("shadowreason"), secrets),
         sinks=(placet.LogSink(), Sink(secrets("sinkname"), secrets)),
         metrics=registry,
         settings=placet.GateSettings(grace_seconds=0.05),

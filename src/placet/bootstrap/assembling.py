@@ -60,6 +60,7 @@ from placet.engine.reminding import Reminding
 from placet.engine.results import Results
 from placet.engine.runs import Runs
 from placet.engine.settings import GateSettings
+from placet.engine.shadowing import PolicyShadow
 from placet.engine.standing import StandingGrants
 from placet.engine.steps import Steps
 from placet.engine.submissions import Submissions
@@ -89,6 +90,7 @@ class Plan:
     Attributes:
         upstreams: servers whose tools are in the registry.
         pins: the file of what was accepted of them, where people accept through this gate.
+        shadow: a policy that is asked as well, and decides nothing; None where there is none.
         around: what becomes of the store before the gate uses it.
         people: who may decide as of now, where somebody keeps a list.
         looks_after: whether stranded and unknown effects are recovered by the gate itself.
@@ -100,6 +102,7 @@ class Plan:
     store: str | Path
     key: Path | None
     policy: PolicyEngine
+    shadow: PolicyEngine | None
     people: People
     settings: GateSettings
     looks_after: bool
@@ -181,7 +184,8 @@ class _Assembly:
         self._performing = Performing()
         self._quarantine = Quarantine(store=self._store, chronicle=self._chronicle)
         self._submissions = Submissions(grace_seconds=plan.settings.grace_seconds)
-        self._decider = Decider(policy=plan.policy, clock=plan.clock)
+        shadow = None if plan.shadow is None else PolicyShadow(policy=plan.shadow, clock=plan.clock)
+        self._decider = Decider(policy=plan.policy, clock=plan.clock, shadow=shadow)
         self._entitling = Entitling(decider=self._decider, people=plan.people)
         self._standing = StandingGrants(
             store=self._store, keys=self._keys, chronicle=self._chronicle, entitling=self._entitling

@@ -56,6 +56,7 @@ def open_gate(
     store: str | Path,
     key: str | Path | None = None,
     policy: PolicyEngine | str | Path | None = None,
+    shadow: PolicyEngine | str | Path | None = None,
     people: People | None = None,
     settings: GateSettings | None = None,
     recovery: Recovery | str = Recovery.AUTOMATIC,
@@ -74,6 +75,8 @@ def open_gate(
             (`postgresql://user@host/database`; its tables are made together with its key file), or `"memory:"`.
         key: the key file; `<store>.key` if absent, and always named for a database.
         policy: the path of a policy file, or an engine; the matrix if absent.
+        shadow: a policy, as `policy` takes one, that is asked about every call as well and decides nothing: what it
+            would have answered is in the audit beside what was enforced. None if absent.
         people: the list of those who may decide, where one is kept: whoever leaves it, or is left with less, may not
             decide any more, and what it approved is not spent. Without one, a person may what it signed in with.
         sinks: who else hears audit events, such as `placet.LogSink()`.
@@ -81,7 +84,7 @@ def open_gate(
 
     Raises:
         ContractError: at once, if the tools cannot be registered together, or one cannot co-commit in the store.
-        PolicyFileError: at once, if the policy file cannot be used.
+        PolicyFileError: at once, if the policy file, or that of the shadow, cannot be used.
         On entering, whatever keeps the store from being opened: `StoreError`, `KeyMaterialError`.
     """
     joined = _joined(upstreams)
@@ -96,7 +99,8 @@ def open_gate(
             pins=None if pins is None else Path(_place(pins, "pins")),
             store=place,
             key=None if key is None else Path(_place(key, "key")),
-            policy=_policy(policy),
+            policy=Matrix() if policy is None else _policy(policy, "policy"),
+            shadow=None if shadow is None else _policy(shadow, "shadow"),
             people=NobodyListed() if people is None else _port(people, "people", "person", "people"),
             settings=GateSettings() if settings is None else _settings(settings),
             looks_after=_recovery(recovery) is Recovery.AUTOMATIC,
@@ -109,13 +113,11 @@ def open_gate(
     )
 
 
-def _policy(said: PolicyEngine | str | Path | None) -> PolicyEngine:
-    if said is None:
-        return Matrix()
+def _policy(said: PolicyEngine | str | Path, what: str) -> PolicyEngine:
     if _is_place(said):
-        return read_policy(Path(_place(said, "policy")))
+        return read_policy(Path(_place(said, what)))
     engine: Any = said
-    checked: PolicyEngine = _port(engine, "policy", "decide", "may_decide", "is_listed")
+    checked: PolicyEngine = _port(engine, what, "decide", "may_decide", "is_listed")
     return checked
 
 

@@ -28,7 +28,7 @@ _HARMLESS = {";": ",", "'": "\u2019"}
 _LONGEST_ABOUT = 100
 _MANY = 50
 _LARGEST_MODULE = 1_000_000
-_TAKES_SETTINGS = ("--config", "--store", "--key", "--policy", "--server")
+_TAKES_SETTINGS = ("--config", "--store", "--key", "--policy", "--shadow", "--server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,11 @@ def _settings(line: _Line) -> Any:
 
     said = line.said
     return read_settings(
-        config=said.get("config"), store=said.get("store"), key=said.get("key"), policy=said.get("policy")
+        config=said.get("config"),
+        store=said.get("store"),
+        key=said.get("key"),
+        policy=said.get("policy"),
+        shadow=said.get("shadow"),
     )
 
 

@@ -342,6 +342,17 @@ def policy_of(settings: Settings) -> PolicyEngine:
     return Matrix() if settings.policy is None else read_policy(settings.policy)
 
 
+def shadow_of(settings: Settings) -> PolicyEngine | None:
+    """What is asked as well in this project, and decides nothing; None where no file is named.
+
+    Raises:
+        PolicyFileError: one is named, and cannot be used.
+    """
+    from placet.bootstrap.policies import read_policy
+
+    return None if settings.shadow is None else read_policy(settings.shadow)
+
+
 def policy_or_none(settings: Settings) -> PolicyEngine:
     """The same; where the file cannot be used, one that says no to everything. Stopping and looking need no policy."""
     from placet.bootstrap.policies import NoPolicy
@@ -410,13 +421,15 @@ def _opening(
 
     store = require_store(settings)
     policy = None if settings.policy is None else policy_of(settings) if tools else policy_or_none(settings)
+    shadow = shadow_of(settings) if tools else None  # without tools no call is decided
     kept = GateSettings(
         retention_seconds=settings.retention.seconds, audit_retention_seconds=settings.retention.audit_seconds
     )
     own = tuple(tool for tool in tools if tool.contract.origin is None)
     return open_gate(
         tools=own, upstreams=upstreams, pins=settings.pins_file, store=store, key=settings.key,
-        recovery=Recovery.MANUAL, settings=kept, policy=policy, people=ListedPeople(settings), metrics=metrics,
+        recovery=Recovery.MANUAL, settings=kept, policy=policy, shadow=shadow, people=ListedPeople(settings),
+        metrics=metrics,
     )  # fmt: skip
 
 

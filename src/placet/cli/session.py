@@ -25,6 +25,9 @@ _Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="T
 _Store = Annotated[str | None, typer.Option("--store", metavar="FILE", help="The store, or a postgresql:// address.")]
 _Key = Annotated[str | None, typer.Option("--key", metavar="FILE", help="The store's key file; a database needs it.")]
 _Policy = Annotated[str | None, typer.Option("--policy", metavar="FILE", help="The policy file.")]
+_Shadow = Annotated[
+    str | None, typer.Option("--shadow", metavar="FILE", help="A policy file that is asked too, and decides nothing.")
+]
 _Server = Annotated[
     str | None, typer.Option("--server", metavar="URL", help="Ask this server; nothing of the project here is read.")
 ]
@@ -51,6 +54,7 @@ class Session:
         store_file: str | None,
         key_file: str | None,
         policy_file: str | None = None,
+        shadow_file: str | None = None,
         no_color: bool,
         quiet: bool,
         local: bool,
@@ -61,7 +65,13 @@ class Session:
         form = Form.LINES if as_lines else Form.JSON if as_json else Form.TEXT
         self.screen = Screen(form=form, is_quiet=quiet, no_color=no_color, is_local=local)
         self._server = (server_url, token_file)
-        self.said = {"config": config_file, "store": store_file, "key": key_file, "policy": policy_file}
+        self.said = {
+            "config": config_file,
+            "store": store_file,
+            "key": key_file,
+            "policy": policy_file,
+            "shadow": shadow_file,
+        }
 
     @cached_property
     def server(self) -> Server | None:
@@ -88,6 +98,7 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "store_file": (_Store, None),
     "key_file": (_Key, None),
     "policy_file": (_Policy, None),
+    "shadow_file": (_Shadow, None),
     "no_color": (_NoColor, False),
     "quiet": (_Quiet, False),
     "local": (_Local, False),

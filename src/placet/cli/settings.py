@@ -41,7 +41,7 @@ _LARGEST_FILE = 1_000_000
 
 _SECTIONS = ("placet", "agent", "people", "retention", "sign_in", "notify", "serve", "upstreams")
 _MEMBERS = {
-    "placet": ("store", "key", "tools", "policy", "console_url", "workflows"),
+    "placet": ("store", "key", "tools", "policy", "shadow", "console_url", "workflows"),
     "agent": ("subject", "tenant", "roles", "scopes"),
     "people": ("tenant", "roles", "scopes"),
     "retention": ("operations", "audit"),
@@ -63,6 +63,7 @@ VARIABLES = {
     "store": "PLACET_STORE",
     "key": "PLACET_KEY",
     "policy": "PLACET_POLICY",
+    "shadow": "PLACET_SHADOW",
 }
 """The setting and its environment variable. An empty one says nothing."""
 _OTHER_VARIABLES = ("PLACET_DEBUG",)
@@ -78,6 +79,7 @@ class Settings:
         store: a path, or as text the URL of a PostgreSQL database.
         key: None leaves it to `<store>.key`.
         policy: the file that says what an ask needs; None where none is named.
+        shadow: a policy file that is asked as well, and decides nothing; None where none is named.
         workflows: where the workflows are that `placet worker` drives, as module:ATTRIBUTE.
         people: who may decide, by their user name.
         retention: how long finished things are kept; for ever where the file says nothing.
@@ -93,6 +95,7 @@ class Settings:
     store: str | Path
     key: Path | None
     policy: Path | None = None
+    shadow: Path | None = None
     tools: str | None = None
     workflows: str | None = None
     agent: Principal | None = None
@@ -125,7 +128,9 @@ class Settings:
         )
 
 
-def read_settings(*, config: str | None, store: str | None, key: str | None, policy: str | None = None) -> Settings:
+def read_settings(
+    *, config: str | None, store: str | None, key: str | None, policy: str | None = None, shadow: str | None = None
+) -> Settings:
     """Flags, as given or None, over the environment, over the project file, over the defaults.
 
     Raises:
@@ -136,10 +141,13 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
     folder = file.parent if file is not None else Path.cwd()
     document = _read(file) if file is not None else {}
     placet = _table(document, "placet", file)
-    own_store, own_key, own_policy = (_text(placet, name, "placet", file) for name in ("store", "key", "policy"))
+    own_store, own_key, own_policy, own_shadow = (
+        _text(placet, name, "placet", file) for name in ("store", "key", "policy", "shadow")
+    )
     said_store, store_origin = _said(store, "store", own_store)
     said_key, key_origin = _said(key, "key", own_key)
     said_policy, policy_origin = _said(policy, "policy", own_policy)
+    said_shadow, shadow_origin = _said(shadow, "shadow", own_shadow)
     tools, console_url = _text(placet, "tools", "placet", file), _text(placet, "console_url", "placet", file)
     workflows = _text(placet, "workflows", "placet", file)
     agent, people = _agent(document, file), _people(document, file)
@@ -148,6 +156,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         "store": store_origin,
         "key": key_origin,
         "policy": policy_origin,
+        "shadow": shadow_origin,
         "tools": Origin.FILE if tools is not None else Origin.DEFAULT,
         "workflows": Origin.FILE if workflows is not None else Origin.DEFAULT,
         "agent": Origin.FILE if agent is not None else Origin.DEFAULT,
@@ -165,6 +174,7 @@ def read_settings(*, config: str | None, store: str | None, key: str | None, pol
         store=_store(said_store, own_store or DEFAULT_STORE, folder),
         key=_file("key", said_key, own_key, folder),
         policy=_file("policy", said_policy, own_policy, folder),
+        shadow=_file("shadow", said_shadow, own_shadow, folder),
         tools=tools,
         workflows=workflows,
         agent=agent,

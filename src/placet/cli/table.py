@@ -106,6 +106,7 @@ COMMANDS: dict[str, Entry] = {
             "The policy file: what an ask needs, and who may give it.",
             check="Say all that is wrong with the policy file.",
             explain="Say what policy answers to a call, why, and who may approve it. Nothing runs.",
+            shadow="Show the calls on record whose answer would change under the policy in shadow.",
         ),
         _entry(
             "effects",
@@ -218,10 +219,10 @@ Usage: placet COMMAND [ARGS]...
 
 """
 _CONFIGURATION = """\
-Configuration, the first that says so: a flag (--config, --store, --key, --policy), the environment (PLACET_CONFIG,
-PLACET_STORE, PLACET_KEY, PLACET_POLICY), placet.toml in this folder or above, the default. Who you are is your user
-id's name in the system's password database; placet.toml lists who may decide. Whoever can read the key file can sign:
-guard it.
+Configuration, the first that says so: a flag (--config, --store, --key, --policy, --shadow), the environment
+(PLACET_CONFIG, PLACET_STORE, PLACET_KEY, PLACET_POLICY, PLACET_SHADOW), placet.toml in this folder or above, the
+default. Who you are is your user id's name in the system's password database; placet.toml lists who may decide.
+Whoever can read the key file can sign: guard it.
 
 With --server URL and --token-file FILE, call, tools list, approvals, grants, effects, runs, audit, stop and resume ask
 a server; then nothing of this is read, and who you are is what the token says.

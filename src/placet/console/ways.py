@@ -62,6 +62,12 @@ _OUTCOMES = {
     AuditOutcome.ERROR: "failed",
     AuditOutcome.UNKNOWN: "unknown: it may have happened",
 }
+_WOULD_BE = {
+    "allow": "it would be allowed",
+    "ask": "a person would be asked as the new rules say",
+    "deny": "it would be denied",
+    "error": "the policy did not answer",
+}
 _ENDS_AT: dict[str, Stage] = {AuditOutcome.VALIDATION: Stage.CHECKED, AuditOutcome.DENIED: Stage.DECIDED}
 _READS = frozenset({EffectClass.READ, EffectClass.SENSITIVE_READ})
 _ANSWERED_BY_A_HANDLER = frozenset({AuditOutcome.SUCCESS, AuditOutcome.ERROR, AuditOutcome.TIMEOUT})
@@ -156,9 +162,22 @@ def _steps_of_start(entry: Entry, entries: Sequence[Entry]) -> list[Step]:
             steps.append(_step(Stage.DECIDED, words, entry, reasons=reasons_of(entry.words("reasons"))))
         case _:
             pass
+    if (would_be := _would_be(entry)) is not None:
+        steps.append(would_be)
     if _is_sent(entry, entries):
         steps.append(_step(Stage.SENT, f"attempt {entry.word('attempt') or 1}", entry))
     return steps
+
+
+def _would_be(entry: Entry) -> Step | None:
+    """What a policy in shadow would have answered, where that is something else, or nothing at all."""
+    said = entry.facts.get("shadow")
+    if type(said) is not dict or (said.get("changes") is not True and said.get("would_be") != "error"):
+        return None
+    words = _WOULD_BE.get(str(said.get("would_be")), "unreadable")
+    reasons = said.get("reasons")
+    told = reasons_of(tuple(map(str, reasons))) if type(reasons) is list else ()
+    return _step(Stage.DECIDED, f"in shadow, decides nothing: {words}", entry, reasons=told)
 
 
 def _observed(entry: Entry) -> Step:

@@ -100,6 +100,8 @@ class Chronicle:
             facts["decision"] = _word(decision) if approval is None else "allow_after_approval"
             facts["reasons"] = decision.reasons
             facts["policy_version"] = decision.policy_version
+            if decision.shadow is not None:
+                facts["shadow"] = decision.shadow
         if decision is not None and grant is not None:
             facts["decision"] = "allow_by_grant"
             facts["reasons"] = (*decision.reasons, _named(grant))

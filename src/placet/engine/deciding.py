@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from math import inf
-from typing import cast
+from typing import Protocol, cast
 
 from placet.engine.session import Session
 from placet.model.approval import Question
 from placet.model.call import Call
 from placet.model.contract import Contract
-from placet.model.decision import Decision, Deny, Requirement
+from placet.model.decision import Decision, Deny, Requirement, ShadowAnswer
 from placet.model.exact import is_seconds
 from placet.model.identifiers import PolicyVersion
 from placet.model.principal import Principal, is_identity
@@ -24,12 +25,19 @@ LONGEST_DECIDING_SECONDS = 30.0
 """How long a policy that names no time of its own may think about who may decide."""
 
 
+class Shadow(Protocol):
+    """What stands beside the policy that binds; see `engine/shadowing`."""
+
+    async def beside(self, decision: Decision, call: Call, session: Session) -> ShadowAnswer: ...
+
+
 class Decider:
     """Policy's word and the contract's own."""
 
-    def __init__(self, *, policy: PolicyEngine, clock: Clock) -> None:
+    def __init__(self, *, policy: PolicyEngine, clock: Clock, shadow: Shadow | None = None) -> None:
         self._policy = policy
         self._clock = clock
+        self._shadow = shadow
         self._asking: set[asyncio.Future[object]] = set()
 
     @property
@@ -51,19 +59,30 @@ class Decider:
             return False
 
     async def decide(self, call: Call, session: Session) -> Decision:
-        """What becomes of the call: a question that nobody could answer is not asked."""
-        return policy_rules.answerable(await self.said_of(call, session), call)
+        """What becomes of the call: a question that nobody could answer is not asked. What a policy in shadow would
+        have said is only put beside it.
+        """
+        decision = policy_rules.answerable(await self.said_of(call, session), call)
+        if self._shadow is None:
+            return decision
+        return replace(decision, shadow=await self._shadow.beside(decision, call, session))
 
     async def said_of(self, call: Call, session: Session) -> Decision:
         """Policy's word and the contract's own, the stricter; every fault in deciding is a deny (G4)."""
+        decision = await self.heard_of(call, session)
+        if decision is None:
+            return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
+        return policy_rules.effective(decision, call)
+
+    async def heard_of(self, call: Call, session: Session) -> Decision | None:
+        """Policy's own word; None for every fault, and any silence."""
+        decision: object
         if type(self._policy) is policy_rules.Matrix:
             decision = await self._word(self._policy, call)
         else:
             patience = session.deadline - self._clock.monotonic()
             decision = await foreign(self._answer(call, patience), timeout_seconds=None)
-        if not policy_rules.is_sound(decision):
-            return Deny(reasons=("policy_failed",), policy_version=PolicyVersion("unavailable"))
-        return policy_rules.effective(decision, call)
+        return decision if policy_rules.is_sound(decision) else None
 
     async def _word(self, table: policy_rules.Matrix, call: Call) -> object:
         """Our own table is looked up right here: it waits for nobody."""

@@ -122,6 +122,8 @@ class CallPath:
             decision = await self._decider.decide(call, session)
             decision = decision if made is None else approvals.bound_by(made, decision)
             self._meter.decided(decision=type(decision).__name__.lower())
+            if decision.shadow is not None:
+                self._meter.shadowed(enforced=decision.shadow.enforced, would_be=decision.shadow.would_be)
             match decision:
                 case Deny():
                     return await self._refusals.refuse(call, decision, "denied", reasons=decision.reasons)
@@ -447,7 +449,8 @@ class CallPath:
             )
         requirement = Requirement() if isinstance(decision, Deny) else decision.requirement
         reasons = decision.reasons if void is None else because_it_changed(decision.reasons)
-        ask = Ask(reasons=reasons, policy_version=decision.policy_version, requirement=requirement)
+        version, shadow = decision.policy_version, decision.shadow
+        ask = Ask(reasons=reasons, policy_version=version, requirement=requirement, shadow=shadow)
         return await self._ask(call, ask, session, without=without, void=void)
 
     async def _claim_and_perform(self, call: Call, warrant: Warrant) -> Outcome | None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from placet.model.approval import Mac
+from placet.model.decision import ShadowAnswer
 from placet.model.identifiers import WriterId
 from placet.model.making import quick
 
@@ -132,6 +133,7 @@ class AuditEvent:
         decided_by: the person who decided, settled or stopped, from its own sign-in.
         decided_at: when an approval was decided; of a reconciliation, when the look that settled it began.
         detail: fixed code naming the rule or reason.
+        shadow: what a policy in shadow would have answered, beside what was; None where none is set.
         repaired: the arguments are not the proposed text as it stood, but what it says once its wrapping is undone.
         model_suggested: always true for a proposal: the wish was a model's, the leave was not.
         key_id: the key of the fingerprints.
@@ -176,6 +178,7 @@ class AuditEvent:
     duration_ms: float = 0.0
     model_suggested: bool = True
     repaired: bool = False
+    shadow: ShadowAnswer | None = None
 
 
 @quick

@@ -116,17 +116,38 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowAnswer:
+    """What a policy in shadow would have answered, beside what was enforced. It decides nothing.
+
+    Attributes:
+        enforced: allow, ask or deny: the word of the policy that binds.
+        would_be: the word of the one in shadow; error where it did not answer.
+        changes: whether the call would be answered otherwise: by another word, or by another kind of approval.
+        reasons: the rules that would have decided.
+        policy_version: of the policy in shadow; None where it did not answer.
+    """
+
+    enforced: str
+    would_be: str
+    changes: bool
+    reasons: tuple[str, ...] = ()
+    policy_version: PolicyVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allow:
     """The call may run.
 
     Attributes:
         reasons: the rules that decided.
         requirement: what an approval must look like where something else, the contract for one, asks all the same.
+        shadow: as of every decision, what a policy in shadow would have answered; set by the gate, never by an engine.
     """
 
     reasons: tuple[str, ...]
     policy_version: PolicyVersion
     requirement: Requirement = field(default_factory=Requirement)
+    shadow: ShadowAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +156,7 @@ class Deny:
 
     reasons: tuple[str, ...]
     policy_version: PolicyVersion
+    shadow: ShadowAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +166,7 @@ class Ask:
     reasons: tuple[str, ...]
     policy_version: PolicyVersion
     requirement: Requirement
+    shadow: ShadowAnswer | None = None
 
 
 Decision = Allow | Deny | Ask

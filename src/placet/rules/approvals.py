@@ -291,7 +291,12 @@ def bound_by(question: Question, decision: Decision) -> Decision:
         terms=question.terms,
         reminders=question.reminders,
     )
-    return Ask(reasons=question.reasons, policy_version=question.policy_version, requirement=requirement)
+    return Ask(
+        reasons=question.reasons,
+        policy_version=question.policy_version,
+        requirement=requirement,
+        shadow=decision.shadow,
+    )
 
 
 def is_overdue(approval: Approval, *, now: datetime) -> bool:

@@ -18,6 +18,7 @@ import orjson
 
 from placet.errors import PlacetError
 from placet.model.audit import AuditEvent, AuditOutcome, ChainedEvent, EventKind, Summary
+from placet.model.decision import ShadowAnswer
 from placet.rules.proposals import CALL_ID
 
 SCHEMA_VERSION = 1
@@ -27,6 +28,8 @@ _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.:-]{0,127}")
 _TOOL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MAX_TEXT = 200
 _DEEPEST_SHOWN = 16
+_ENFORCED = ("allow", "ask", "deny")
+_WOULD_BE = (*_ENFORCED, "error")
 
 
 def event_body(event: AuditEvent) -> bytes:
@@ -42,6 +45,8 @@ def event_body(event: AuditEvent) -> bytes:
         body["reasons"] = event.reasons
     if event.repaired:
         body["repaired"] = True
+    if event.shadow is not None:
+        body["shadow"] = shadow_members(event.shadow)
     if event.decided_at is not None:
         body["decided_at"] = _written(event.decided_at)
     if event.expires_at is not None:
@@ -117,7 +122,7 @@ def check_event(event: AuditEvent) -> None:
             name, rule = _RULE_LIST[index]
             if not rule(value):
                 raise EventRefused(f"The audit field {name!r} has a value it may not have.")
-            if type(value) is not Summary:
+            if type(value) is not Summary and type(value) is not ShadowAnswer:
                 _passed[index] = value
     if None in _required_values(event):
         raise EventRefused("An audit event lacks a field that every event has.")
@@ -160,6 +165,7 @@ _READ_BACK: dict[str, Callable[[Any], object]] = {
     "expires_at": datetime.fromisoformat,
     "roles": tuple,
     "reasons": tuple,
+    "shadow": lambda said: ShadowAnswer(**{**said, "reasons": tuple(said.get("reasons", ()))}),
     "arguments": lambda counts: Summary(**counts),
     "result": lambda counts: Summary(**counts),
 }
@@ -246,6 +252,37 @@ def _is_summary(value: object) -> bool:
     return [*map(type, counts)] == _ALL_INTS and min(counts) >= 0
 
 
+def shadow_members(shadow: ShadowAnswer) -> dict[str, object]:
+    """What a policy in shadow would have answered, as an event says it."""
+    members: dict[str, object] = {
+        "enforced": shadow.enforced,
+        "would_be": shadow.would_be,
+        "changes": shadow.changes,
+    }
+    if shadow.reasons:
+        members["reasons"] = shadow.reasons
+    if shadow.policy_version is not None:
+        members["policy_version"] = shadow.policy_version
+    return members
+
+
+def _is_shadow(value: object) -> bool:
+    return (
+        type(value) is ShadowAnswer
+        and type(value.enforced) is str
+        and value.enforced in _ENFORCED
+        and type(value.would_be) is str
+        and value.would_be in _WOULD_BE
+        and type(value.changes) is bool
+        and _are_codes(value.reasons)
+        and (value.policy_version is None or _is_short(value.policy_version))
+    )
+
+
+def _are_codes(value: object) -> bool:
+    return type(value) is tuple and all(is_code(each) for each in value)
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
@@ -273,7 +310,7 @@ _RULES: dict[str, Any] = {
     "outcome": lambda value: type(value) is AuditOutcome,
     "error_type": is_code,
     "detail": is_code,
-    "reasons": lambda value: type(value) is tuple and all(is_code(reason) for reason in value),
+    "reasons": _are_codes,
     "decision": is_code,
     "policy_version": _is_short,
     "approval_id": _is_short,
@@ -290,6 +327,7 @@ _RULES: dict[str, Any] = {
     "duration_ms": lambda value: type(value) is float and 0.0 <= value < float("inf"),
     "model_suggested": lambda value: type(value) is bool,
     "repaired": lambda value: type(value) is bool,
+    "shadow": _is_shadow,
 }
 _RULE_LIST = tuple(_RULES.items())
 _RULE_INDEXES = range(len(_RULE_LIST))
@@ -297,4 +335,5 @@ _checked_values = attrgetter(*_RULES)
 _required_values = attrgetter(*(field.name for field in fields(AuditEvent) if field.default is not None))
 _passed: list[object] = [None] * len(_RULES)
 """The value that last passed each rule. Of one call's events most values are the same objects, and what has passed is
-of an exact immutable type (summaries apart, which are looked at again), so the same object passes again."""
+of an exact immutable type (summaries and answers of a shadow apart, which are looked at again), so the same object
+passes again."""

@@ -32,6 +32,7 @@ from placet.model.decision import (
     NotEntitled,
     Requirement,
     RequirementKind,
+    ShadowAnswer,
     Terms,
 )
 from placet.model.exact import is_seconds
@@ -67,6 +68,9 @@ READ_EFFECTS_SCOPE = "effects.read"
 
 POLICY_FAILED = "policy_failed"
 """What is said for a policy that did not answer, or with what is no answer."""
+
+SHADOW_FAILED = "error"
+"""The word of a policy in shadow that did not answer, or with what is no answer."""
 
 _MILDEST_FIRST = (ALLOW, ASK, DENY)
 _ORDINARY = Requirement()
@@ -169,6 +173,8 @@ def is_sound(answer: object) -> TypeGuard[Decision]:
 
 def _has_sound_fields(answer: Decision) -> bool:
     version, reasons = answer.policy_version, answer.reasons
+    if answer.shadow is not None:  # what is recorded beside a decision is the gate's word
+        return False
     if type(version) is not str or not 0 < len(version) <= _MAX_VERSION_CHARACTERS or not version.isprintable():
         return False
     if type(reasons) is not tuple:
@@ -275,6 +281,34 @@ def answerable(decision: Decision, call: Call) -> Decision:
     if is_confirm and call.principal.on_behalf_of is None:
         return Deny(reasons=(*decision.reasons, NOBODY_CONFIRMS), policy_version=decision.policy_version)
     return decision
+
+
+def word_of(decision: Decision) -> str:
+    """Allow, ask or deny, as it is recorded and counted."""
+    match decision:
+        case Allow():
+            return ALLOW
+        case Ask():
+            return ASK
+        case Deny():
+            return DENY
+
+
+def beside(enforced: Decision, would_be: Decision | None) -> ShadowAnswer:
+    """What a policy in shadow would have changed. One that did not answer is an error, and no change."""
+    word = word_of(enforced)
+    if would_be is None:
+        return ShadowAnswer(enforced=word, would_be=SHADOW_FAILED, changes=False)
+    is_asked_alike = not (isinstance(enforced, Ask) and isinstance(would_be, Ask)) or (
+        enforced.requirement == would_be.requirement
+    )
+    return ShadowAnswer(
+        enforced=word,
+        would_be=word_of(would_be),
+        changes=word != word_of(would_be) or not is_asked_alike,
+        reasons=would_be.reasons,
+        policy_version=would_be.policy_version,
+    )
 
 
 def contract_word(

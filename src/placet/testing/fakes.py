@@ -159,6 +159,9 @@ class RecordingMeter:
     def decided(self, *, decision: str) -> None:
         self.heard.append(("decided", {"decision": decision}))
 
+    def shadowed(self, *, enforced: str, would_be: str) -> None:
+        self.heard.append(("shadowed", {"enforced": enforced, "would_be": would_be}))
+
     def effect_settled(self, *, state: str) -> None:
         self.heard.append(("effect_settled", {"state": state}))
 

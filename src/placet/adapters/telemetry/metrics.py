@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "unknown"
 OUTCOMES: Final = frozenset(outcome.value for outcome in AuditOutcome)
 DECISIONS: Final = frozenset(("allow", "deny", "ask"))
+SHADOW_ANSWERS: Final = DECISIONS | {"error"}
 STATES: Final = frozenset(state.value for state in EffectState)
 WITHOUT_ROOM: Final = frozenset(("capacity", "circuit_open", "too_many_running"))
 CUT_SHORT: Final = frozenset(("caller_left", "deadline", "died", "noise", "not_called"))
@@ -125,6 +126,11 @@ class PrometheusMeter:
     def decided(self, *, decision: str) -> None:
         """Count one answer of the policy."""
         self._count("decisions", _one_of(DECISIONS, "decision", decision))
+
+    def shadowed(self, *, enforced: str, would_be: str) -> None:
+        """Count one answer of a policy in shadow, beside what was enforced."""
+        known = _one_of(DECISIONS, "enforced", enforced), _one_of(SHADOW_ANSWERS, "would_be", would_be)
+        self._count("shadow_decisions", *known)
 
     def effect_settled(self, *, state: str) -> None:
         """Count one effect that came to this state."""
@@ -247,6 +253,8 @@ class PrometheusMeter:
             self._counter("sink_failures", sink)
         for kind, outcome in product(SIGN_IN_KINDS, SIGN_IN_OUTCOMES):
             self._counter("sign_ins", kind, outcome)
+        for series in product(DECISIONS, SHADOW_ANSWERS):
+            self._counter("shadow_decisions", *series)
         for series in product(DESTINATIONS, ANNOUNCED):
             self._counter("announcements", *series)
         for tool in (*self._tools, UNKNOWN):
@@ -397,6 +405,12 @@ def _register(registry: CollectorRegistry) -> dict[str, Any]:
             "placet_tool_duration_seconds", "Duration of attempts.", _CALL_SECONDS, "tool", "outcome"
         ),
         "decisions": counter("placet_decisions_total", "Answers of the policy.", "decision"),
+        "shadow_decisions": counter(
+            "placet_shadow_decisions_total",
+            "Answers of a policy in shadow, by what was enforced.",
+            "enforced",
+            "would_be",
+        ),
         "effects_settled": counter("placet_effects_settled_total", "Effects that came to a state.", "state"),
         "approvals_pending": measured("placet_approvals_pending", "Approvals waiting for a person."),
         "commit_operations": histogram(

@@ -75,6 +75,7 @@ def tail(
             Column(title="kind", cell=lambda d: _word(d, "kind")),
             Column(title="tool", cell=lambda d: _word(d, "tool")),
             Column(title="outcome", cell=lambda d: _word(d, "outcome")),
+            Column(title="decision", cell=_decision),
             Column(title="detail", cell=lambda d: _word(d, "detail")),
             Column(title="subject", cell=lambda d: _word(d, "subject")),
             Column(title="decider", cell=lambda d: _word(d, "decided_by")),
@@ -123,6 +124,14 @@ def _at(session: Session, data: dict[str, Any]) -> str:
 
 def _word(data: dict[str, Any], name: str) -> str:
     return str(data.get(name, "-"))
+
+
+def _decision(data: dict[str, Any]) -> str:
+    """What was enforced, and what a policy in shadow would have answered instead."""
+    said = data.get("shadow")
+    if type(said) is not dict or (said.get("changes") is not True and said.get("would_be") != "error"):
+        return _word(data, "decision")
+    return f"{_word(data, 'decision')} (shadow: {said.get('would_be')})"
 
 
 # ---------------------------------------------------------------- verify

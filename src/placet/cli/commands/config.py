@@ -73,6 +73,7 @@ def _settings(settings: Settings) -> tuple[_Setting, ...]:
         "store": named_store(settings.store),
         "key": None if settings.key is None and is_address(settings.store) else str(settings.key_file),
         "policy": None if settings.policy is None else str(settings.policy),
+        "shadow": None if settings.shadow is None else str(settings.shadow),
         "tools": None if settings.tools is None else shown_word(settings.tools),
         "workflows": None if settings.workflows is None else shown_word(settings.workflows),
         "agent": None if settings.agent is None else _principal(settings.agent),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from placet.cli.project import finish, load_tools, policy_of
+from placet.cli.project import finish, load_tools, policy_of, shadow_of
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
 from placet.cli.settings import Origin, Settings, unknown_variables
@@ -52,6 +55,8 @@ def deployment(settings: Settings) -> Deployment:
         key=settings.key,
         tools=_tools(settings),
         policy=_policy(settings),
+        shadow=_shadow(settings),
+        shadow_since=_changed_at(settings.shadow),
         agent=settings.agent,
         people=tuple(settings.people.values()),
         unread=unknown_variables(),
@@ -68,6 +73,19 @@ def _policy(settings: Settings) -> PolicyEngine | PlacetError:
         return policy_of(settings)
     except PlacetError as error:
         return error
+
+
+def _shadow(settings: Settings) -> PolicyEngine | PlacetError | None:
+    try:
+        return shadow_of(settings)
+    except PlacetError as error:
+        return error
+
+
+def _changed_at(file: Path | None) -> datetime | None:
+    with suppress(OSError, ValueError, OverflowError):
+        return None if file is None else datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    return None
 
 
 def _tools(settings: Settings) -> tuple[Tool, ...] | PlacetError:

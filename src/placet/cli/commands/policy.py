@@ -1,4 +1,4 @@
-"""`placet policy`: what is wrong with the policy file, and what policy answers to a call."""
+"""`placet policy`: what is wrong with the policy file, what policy answers to a call, and what one in shadow would."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import typer
 
 from placet.cli.failing import ConfigProblem
 from placet.cli.people import ListedPeople
-from placet.cli.project import agent, checked, finish, load_tools, policy_of, tools_if_loadable
+from placet.cli.project import (
+    agent,
+    checked,
+    finish,
+    load_tools,
+    person,
+    policy_of,
+    require_store,
+    shadow_of,
+    tools_if_loadable,
+)
 from placet.cli.proposing import read_argument_text
 from placet.cli.screen import Screen, shown
 from placet.cli.session import Session, epilog, new_app, with_session
@@ -18,9 +28,12 @@ from placet.cli.table import COMMANDS, Exit
 from placet.model.decision import Allow, Ask, Decision, Deny, GrantTerms, Requirement
 from placet.model.outcome import Invalid, Outcome
 from placet.model.principal import is_identity
+from placet.rules.audit import shadow_members
 from placet.rules.grants import most_granted
+from placet.rules.shadowing import Compared, ShadowReport, compared, compared_of
 
 if TYPE_CHECKING:
+    from placet.cli.settings import Settings
     from placet.rules.policy_files import Mistake
 
 app = new_app("policy")
@@ -138,7 +151,11 @@ async def _explained(session: Session, proposal: dict[str, Any], run: str) -> _E
     settings = session.settings
     by, tools, policy = agent(settings), load_tools(settings), policy_of(settings)
     people = ListedPeople(settings)
-    async with open_gate(tools=tools, store=MEMORY, recovery=Recovery.MANUAL, policy=policy, people=people) as gate:
+    shadow = shadow_of(settings)
+    opening = open_gate(
+        tools=tools, store=MEMORY, recovery=Recovery.MANUAL, policy=policy, shadow=shadow, people=people
+    )
+    async with opening as gate:
         answer = await gate.explain(proposal, principal=by, run=run)
         who_may = await gate.who_may_approve(proposal, principal=by, run=run)
     contract = next((tool.contract for tool in tools if tool.contract.name == proposal["tool"]), None)
@@ -163,6 +180,7 @@ def _tell(screen: Screen, explained: _Explained) -> None:
             ("they may decide then", "yes" if data["escalation_widens"] else None),
             ("standing grants", _granted(data["grants"])),
             ("needs a reason", ", ".join(data["needs_reason"]) or None),
+            ("in shadow", _shadow_words(data["shadow"])),
             ("may approve", (", ".join(who_may) or "nobody listed") if isinstance(answer, Ask) else None),
         ]
     )
@@ -209,7 +227,22 @@ def _data(explained: _Explained, tool: str) -> dict[str, Any]:
         "needs_reason": [name for name, is_wanted in wanted if is_wanted],
         "grants": None if most is None else {"max_uses": most.max_uses, "max_seconds": most.max_seconds},
         "may_approve": list(explained.who_may) if requirement is not None else None,
+        "shadow": _shadow_data(answer),
     }
+
+
+def _shadow_data(answer: Decision | Outcome) -> dict[str, Any] | None:
+    """As the audit has it; None where nothing is set that is asked as well."""
+    shadow = answer.shadow if isinstance(answer, Allow | Ask | Deny) else None
+    return None if shadow is None else shadow_members(shadow)
+
+
+def _shadow_words(data: dict[str, Any] | None) -> str | None:
+    if data is None:
+        return None
+    reasons = ", ".join(data.get("reasons", ()))
+    told = f"{data['would_be']} ({reasons})" if reasons else str(data["would_be"])
+    return f"{told}, which changes the answer" if data["changes"] else f"{told}, which changes nothing"
 
 
 def _word(answer: Decision | Outcome) -> str:
@@ -221,3 +254,84 @@ def _reasons(answer: Decision | Outcome) -> list[str]:
         return list(answer.reasons)
     problems = answer.problems if isinstance(answer, Invalid) else ()
     return [answer.code, *(f"{path or '/'}: {problem}" for path, problem in problems)]
+
+
+# ---------------------------------------------------------------- in shadow
+
+
+@app.command("shadow", help=_verbs["shadow"], epilog=epilog())
+@with_session
+def shadow(
+    session: Session,
+    count: Annotated[
+        int, typer.Option("-n", "--count", min=1, max=100_000, help="How many of the newest events are looked at.")
+    ] = 10_000,
+    every: Annotated[
+        bool, typer.Option("--all", help="Calls of every version that was in shadow, not the newest.")
+    ] = False,
+) -> Exit:
+    settings = session.settings
+    require_store(settings)
+    found = finish(_compared(settings, person(settings).tenant, count))
+    report = compared(found, version=None if every else _newest_version(found))
+    screen = session.screen
+    if not screen.is_text:
+        screen.document("policy-shadow/1", _report_data(report))
+        return Exit.OK
+    if not report.calls:
+        screen.line("No call of your tenant was looked at by a policy in shadow.")
+        screen.talk('Name one: shadow = "next.toml" in [placet] of placet.toml, or --shadow FILE.')
+        return Exit.OK
+    screen.fields(
+        [
+            ("policy in shadow", report.version or "several versions"),
+            ("calls", str(report.calls)),
+            ("answer would change", str(len(report.changed))),
+            ("not answered", str(report.errors)),
+        ]
+    )
+    for each in report.changed:
+        place = f"run {shown(each.run_id)}  call {shown(each.call_id)}"
+        why = shown(", ".join(each.reasons))
+        screen.line(f"{shown(each.at)}  {shown(each.tool)}  {each.enforced} -> {each.would_be}  {place}  {why}")
+    screen.talk(f"Looked at the newest {count:,} events of your tenant, or all there are; -n says how many.")
+    return Exit.OK
+
+
+def _newest_version(found: list[Compared]) -> str | None:
+    return next((each.version for each in found if each.version is not None), None)
+
+
+async def _compared(settings: Settings, tenant: str, count: int) -> list[Compared]:
+    """The newest first."""
+    from placet.bootstrap.stores import open_existing_store
+
+    _, store = open_existing_store(settings.store, key=settings.key)
+    try:
+        events = [event async for event in store.chained(tenant=tenant, newest=count)]
+    finally:
+        await store.close()
+    found = [compared_of(event) for event in events]
+    return [each for each in found if each is not None][::-1]
+
+
+def _report_data(report: ShadowReport) -> dict[str, Any]:
+    return {
+        "policy_version": report.version,
+        "calls": report.calls,
+        "errors": report.errors,
+        "changed": [
+            {
+                "at": each.at,
+                "tool": each.tool,
+                "subject": each.subject,
+                "run_id": each.run_id,
+                "call_id": each.call_id,
+                "enforced": each.enforced,
+                "would_be": each.would_be,
+                "reasons": list(each.reasons),
+                "policy_version": each.version,
+            }
+            for each in report.changed
+        ],
+    }

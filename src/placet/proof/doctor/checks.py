@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -58,6 +59,8 @@ class Deployment:
         store: the path of a SQLite file, a `postgresql://` address, or `memory:`.
         key: None leaves it to `<store>.key`.
         tools, policy: what would be registered, and what would decide, or why it cannot be loaded.
+        shadow: what would be asked as well, and decide nothing; None where nothing is.
+        shadow_since: since when its file is as it is; None where that is not known.
         agent, people: who proposes and who may decide, as far as the deployment says so itself.
         admission: who is let in at the front doors; None where nothing was said.
         announcements: where what happens is announced.
@@ -71,6 +74,8 @@ class Deployment:
     key: Path | None
     tools: tuple[Tool, ...] | PlacetError
     policy: PolicyEngine | PlacetError
+    shadow: PolicyEngine | PlacetError | None = None
+    shadow_since: datetime | None = None
     agent: Principal | None = None
     people: tuple[Principal, ...] = ()
     sinks: tuple[AuditSink, ...] = ()

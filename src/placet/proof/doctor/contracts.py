@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC
 
 from placet.engine.herald import introduced
 from placet.engine.registry import Registry
@@ -92,6 +93,22 @@ def policy(patient: Patient) -> Saying:
     if silent:
         return fail(f"the policy does not answer for {_named(silent)}", "Every such call is denied: mend the policy.")
     return ok(f"version {version[:12]}")
+
+
+def shadow(patient: Patient) -> Saying:
+    """A policy in shadow keeps nothing from being started but where it could not be read: then nothing would be."""
+    engine, since = patient.deployment.shadow, patient.deployment.shadow_since
+    if engine is None:
+        return ok("none is set")
+    if isinstance(engine, PlacetError):
+        return fail(str(engine), engine.hint)
+    version: object = None
+    with suppress(BaseException):  # as above
+        version = engine.version
+    if type(version) is not str or not version:
+        return warn("the policy in shadow has no version, so it answers nothing", "Mend it, or leave it out.")
+    told = "" if since is None else f", unchanged since {since.astimezone(UTC).isoformat(timespec='seconds')}"
+    return ok(f"version {version[:12]} is asked too{told}, and decides nothing: placet policy shadow")
 
 
 def _is_answered(engine: PolicyEngine, patient: Patient, contract: Contract) -> bool:
@@ -211,6 +228,7 @@ CHECKS = (
     ),
     Check(id="contract_other", about="other promises", look=contract_other),
     Check(id="policy", about="policy", look=policy),
+    Check(id="shadow", about="a policy in shadow", look=shadow),
     Check(id="deciders", about="people who may decide", look=deciders),
     Check(id="scopes", about="scopes that are handed out", look=scopes),
     Check(id="sinks", about="audit sinks", look=sinks),
