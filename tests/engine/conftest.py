@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -37,6 +38,24 @@ class NumberedIds(SeededIds):
 
     def new_id(self, prefix: str) -> str:
         return f"{super().new_id(prefix)}-{self._world}"
+
+
+class Moved(FakeClock):
+    """A sleep ends when somebody else has moved the clock so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moved = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.monotonic() + seconds
+        while self.monotonic() < until:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self._moved.set()
 
 
 @dataclass

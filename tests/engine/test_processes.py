@@ -144,7 +144,7 @@ async def test_a_write_killed_at_its_deadline_is_unknown_has_ended_and_can_be_re
         assert (killed.ends_by_itself, killed.attempt_ended_at is not None) == (True, True)
         assert (house.cut_short("deadline"), house.remote.effects().total()) == (1.0, acted)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await the_effect(gate)).state is EffectState.UNKNOWN:
                 await gate.reconciler.recover()
                 await asyncio.sleep(0.02)

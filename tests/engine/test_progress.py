@@ -14,28 +14,10 @@ import placet
 from placet import CallContext, CallProgress
 from placet.testing import FakeClock
 from tests.engine import process_tools
-from tests.engine.conftest import SCOPE, OpenWorld
+from tests.engine.conftest import SCOPE, Moved, OpenWorld
 
 READ: dict[str, Any] = {"effect": "read", "name": "act", "retry": placet.RetryPolicy(max_attempts=1)}
 SILENCE = 0.5
-
-
-class Moved(FakeClock):
-    """A sleep ends when somebody else has moved the clock so far."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._moved = asyncio.Event()
-
-    async def sleep(self, seconds: float) -> None:
-        until = self.monotonic() + seconds
-        while self.monotonic() < until:
-            self._moved.clear()
-            await self._moved.wait()
-
-    def advance(self, seconds: float) -> None:
-        super().advance(seconds)
-        self._moved.set()
 
 
 async def turns(count: int = 10) -> None:

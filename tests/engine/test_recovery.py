@@ -358,7 +358,7 @@ async def test_a_turn_and_a_settlement_both_in_doubt_leave_every_attempt_complet
 
     assert type(await world.ask("top_up")) is Unknown
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (await world.row(TOP_UP)).state is EffectState.DISPATCHED:
             await asyncio.sleep(0)
     assert world.attempts == [1]
@@ -402,7 +402,7 @@ async def test_a_settlement_that_stays_in_doubt_is_unknown_and_reaches_the_ledge
 
     assert type(await world.ask()) is Unknown
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (await world.row()).state is EffectState.DISPATCHED:
             await asyncio.sleep(0)
     replayed = await world.ask(call_id="call-2")
@@ -417,7 +417,7 @@ async def test_a_settlement_the_store_refused_for_long_is_made_once_it_serves_ag
     world.store.script["settle"] = ["down"] * 50
     assert type(await world.ask()) is Unknown
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while world.store.uses["settle"] < 51:
             await asyncio.sleep(0)
 
@@ -433,7 +433,7 @@ async def test_a_read_that_cannot_be_put_on_record_is_not_shown_and_is_closed_on
 
     assert type(await world.ask("look")) is Unknown
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while world.store.script["record"] or (await world.gate.verify_audit()).unpaired:
             await asyncio.sleep(0)
     for _ in range(20):
@@ -588,7 +588,7 @@ async def test_a_late_success_settles_what_was_taken_over_and_the_outcome_given_
 
     world.behaviour = slow
     asking = asyncio.ensure_future(world.ask())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not world.attempts:
             await asyncio.sleep(0)
     world.clock.advance(31)  # its owner stood still for longer than its lease

@@ -135,7 +135,7 @@ def test_an_interrupted_caller_has_its_attempt_closed(spy: Spy) -> None:
                 gate._inner.submit({"call_id": "c1", "tool": "act", "arguments": {}}, principal=OPERATOR, run="r1"),
                 thread._loop,
             )
-            running.wait(5)
+            running.wait(60)
             future.cancel()
 
         carry_and_interrupt()

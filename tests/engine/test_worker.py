@@ -141,7 +141,7 @@ async def test_a_worker_goes_on_after_faults_and_ends_after_its_round(
         return ()
 
     monkeypatch.setattr(world.gate.store, "stranded", stranded)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await worker(world).run(ending)
 
     told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "placet.worker"]
@@ -183,7 +183,7 @@ async def test_a_worker_that_is_told_while_it_pauses_ends_at_once(open_world: Op
             ending.set()
             await asyncio.Event().wait()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await Worker(world.gate, clock=Standing(), pause_seconds=10.0).run(ending)
 
 

@@ -29,6 +29,7 @@ from placet.testing.kill_points import die
 from tests.at_once import at_once
 from tests.integrations.shop import (
     AGENT,
+    OF_THE_DYING,
     PERSON,
     SURVIVED,
     Shop,
@@ -284,7 +285,7 @@ def dies(shop: Shop, moments: Moments) -> None:
 
     async def act() -> None:
         with stores_followed(moments):
-            async with open_gate(shop, acted=acted) as gate:
+            async with open_gate(shop, settings=OF_THE_DYING, acted=acted) as gate:
                 _whose.set(shop.run)
                 workflows: Any = Followed(Workflows(gate, (workflow(),)), shop.run)
                 async with carrying(shop, workflows, **more) as driver, serving(shop, driver, **options):

@@ -15,7 +15,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,14 @@ PERSON = placet.Principal.person(
     "mara", tenant="acme", roles=["admin"], scopes=["approvals.decide", "effects.reconcile", "effects.read", "stop"]
 )
 SETTINGS = placet.GateSettings(
-    lease_seconds=0.5,
     pause_seconds=0.1,
     grace_seconds=0.1,
     recovery_seconds=0.3,
     call_seconds=20.0,
     probe_seconds=2.0,
 )
+OF_THE_DYING = replace(SETTINGS, lease_seconds=0.5)
+"""Whoever finds what they left waits for so long. Whoever lives on keeps what it has, however slow the machine is."""
 KINDS = ("inline", "temporal", "dbos-sqlite", "dbos-postgresql", "langgraph-sqlite", "langgraph-postgresql")
 
 
@@ -335,7 +336,13 @@ class Mortal:
 
 
 def carry(
-    shop: Shop, *, starts: bool = False, dies_in: str = "", dies_at: str = "", executor: str = "worker-1"
+    shop: Shop,
+    *,
+    starts: bool = False,
+    dies_in: str = "",
+    dies_at: str = "",
+    executor: str = "worker-1",
+    dead_after_seconds: float = 1.0,
 ) -> None:
     """A process that carries the run to its end, or to its own: inside a tool, or after a step that led to a state.
 
@@ -343,10 +350,14 @@ def carry(
     """
 
     async def act() -> None:
-        async with open_gate(shop, dies=dies_in) as gate:
+        settings = OF_THE_DYING if dies_in or dies_at else SETTINGS
+        async with open_gate(shop, dies=dies_in, settings=settings) as gate:
             workflows = Workflows(gate, (workflow(),))
             mortal = Mortal(workflows, dies_at) if dies_at else workflows
-            async with carrying(shop, mortal, executor=executor) as driver, serving(shop, driver):
+            async with (
+                carrying(shop, mortal, executor=executor, dead_after_seconds=dead_after_seconds) as driver,
+                serving(shop, driver),
+            ):
                 if starts:
                     await begun(shop, driver)
                 await until(shop, workflows, is_over)

@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer
 
 from placet.engine.workflow import Workflows
-from placet.errors import MisuseError, StoreUnavailable
+from placet.errors import MisuseError, NotFound, StoreUnavailable
 from placet.integrations.temporal import RunWorkflow, TemporalDriver, Ticket, names_only
 from placet.integrations.temporal.carrying import RUN
 from placet.model.progress import Ended, Progress
@@ -80,14 +80,26 @@ async def test_a_run_that_temporal_was_never_told_of_is_begun_once_it_is_back(
         workflows = Workflows(gate, (workflow(),))
         async with carrying(shop, workflows) as driver:
             temporal.kill()
+            starting = asyncio.ensure_future(begun(shop, driver))
             try:
+                await in_the_store(shop, workflows)
                 with pytest.raises((RPCError, TimeoutError)):
-                    async with asyncio.timeout(2):
-                        await begun(shop, driver)
+                    await asyncio.wait_for(starting, 2)
             finally:
                 await temporal.start()
             async with serving(shop, driver):
                 await until(shop, workflows, is_asking)
+
+
+async def in_the_store(shop: Shop, workflows: Workflows) -> None:
+    """The run is there, whoever else knows of it."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await workflows.look("acme", shop.run)
+                return
+            except NotFound:
+                await asyncio.sleep(0.02)
 
 
 # ---------------------------------------------------------------- what it does, and does not, by itself

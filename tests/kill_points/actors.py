@@ -8,9 +8,10 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,8 +22,10 @@ import apsw
 import placet
 from placet.bootstrap import stores
 from placet.bootstrap.opening import Opening
+from placet.bootstrap.surroundings import system_clock
 from placet.engine.gate import Gate
 from placet.model.effect import EffectState
+from placet.model.outcome import Outcome
 from placet.rules.contracts import Tool
 from placet.testing.kill_points import KillPoint, Mortal, SentinelRemote, die
 from tests.at_once import at_once, each_at_once
@@ -49,6 +52,59 @@ PERSON = placet.Principal.person(
 )
 
 
+LATER_SECONDS = 60.0
+"""After so long nothing is left of any deadline or lease here; an approval is good for longer."""
+
+
+class SharedTime:
+    """This machine's clocks, for all processes of a folder put ahead by what a file there says.
+
+    So a deadline may be as long as a busy machine wants it, and nobody waits until it is over.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self._inner = system_clock()
+        self._file = Path(folder, "ahead")
+
+    def now(self) -> datetime:
+        return self._inner.now() + timedelta(seconds=self._ahead())
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic() + self._ahead()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+    def pass_by(self, seconds: float = LATER_SECONDS) -> None:
+        """At once, and for all of them."""
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(str(self._ahead() + seconds))
+        draft.rename(self._file)
+
+    def _ahead(self) -> float:
+        return float(self._file.read_text()) if self._file.exists() else 0.0
+
+
+def time_passes(store: str | Path, folder: Path) -> None:
+    """For the processes of the folder, and for their database, which has a clock of its own."""
+    SharedTime(folder).pass_by()
+    if str(store).startswith("postgresql://"):
+        at_once(_moved(str(store), round(SharedTime(folder)._ahead() * 1_000_000)))
+
+
+async def _moved(url: str, microseconds: int) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(
+            "CREATE OR REPLACE FUNCTION placet.clock_now() RETURNS bigint LANGUAGE sql VOLATILE AS "
+            f"'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {microseconds}'"
+        )
+    finally:
+        await connection.close()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """One store, one remote, one folder."""
@@ -62,6 +118,10 @@ class Place:
     @property
     def remote(self) -> SentinelRemote:
         return SentinelRemote(self.folder / "remote.jsonl")
+
+    def later(self) -> None:
+        """What a dead process left is over from now on."""
+        time_passes(self.store, self.folder)
 
 
 def tools(remote: SentinelRemote, *, dies: str = "", seconds: float = 0.0, timeout_seconds: float) -> list[Tool]:
@@ -132,19 +192,26 @@ def tools(remote: SentinelRemote, *, dies: str = "", seconds: float = 0.0, timeo
     return [pay, refund, top_up, balance]
 
 
-def open_gate(place: Place, *, dies: str = "", seconds: float = 0.0, timeout_seconds: float = 0.4) -> Opening:
-    """A deadline is short where absence has to be waited for, and long where many share two cores."""
+def open_gate(place: Place, *, dies: str = "", seconds: float = 0.0, timeout_seconds: float = 20.0) -> Opening:
     return placet.open(
         tools=tools(place.remote, dies=dies, seconds=seconds, timeout_seconds=timeout_seconds),
         store=place.store,
         settings=SETTINGS,
         recovery=placet.Recovery.MANUAL,
+        clock=SharedTime(place.folder),
     )
 
 
 def proposal(tool: str = "pay", *, order: str = "o-1", call_id: str = "call-1", amount: int = 5) -> dict[str, Any]:
     arguments = {"order": order} if tool == "balance" else {"order": order, "amount": amount}
     return {"call_id": call_id, "tool": tool, "arguments": arguments}
+
+
+async def served(ask: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """Ask again while nothing ran: a database waits for a row for two seconds, and who holds it may stand still."""
+    while (outcome := await ask()).code == "boundary_unavailable":
+        continue
+    return outcome
 
 
 async def approve(gate: Gate, approval_id: str) -> None:
@@ -169,7 +236,7 @@ def mortal_stores(point: KillPoint | None) -> Iterator[None]:
 
 
 async def recovered(gate: Gate) -> None:
-    """Let recovery run until nothing is left dispatched, unknown or open; leases here are a third of a second."""
+    """Let recovery run until nothing is left dispatched, unknown or open, for which its time has to be over."""
     open_states = (EffectState.DISPATCHED, EffectState.UNKNOWN)
     async with asyncio.timeout(30):
         while (
@@ -248,7 +315,7 @@ def race(folder: str, answers: str, barrier: Any, name: str, asks: list[dict[str
     place = Place(folder=Path(folder))
 
     async def act() -> list[dict[str, Any]]:
-        async with open_gate(place, seconds=seconds, timeout_seconds=10.0) as gate:
+        async with open_gate(place, seconds=seconds) as gate:
             barrier.wait(timeout=60)
             outcomes = await asyncio.gather(
                 *(gate.submit(ask["proposal"], principal=PRINCIPALS[ask["as"]], run=ask["run"]) for ask in asks)
@@ -287,7 +354,7 @@ def start(actor: Any, *args: Any) -> BaseProcess:
     return process
 
 
-def ended(process: BaseProcess, *, within: float = 30.0) -> int:
+def ended(process: BaseProcess, *, within: float = 60.0) -> int:
     process.join(within)
     if process.exitcode is None:
         process.kill()
@@ -296,7 +363,7 @@ def ended(process: BaseProcess, *, within: float = 30.0) -> int:
     return process.exitcode
 
 
-def stood_still(process: BaseProcess, store: Path, *, within: float = 30.0) -> None:
+def stood_still(process: BaseProcess, store: Path, *, within: float = 60.0) -> None:
     """Suspend the process while it holds no lock of the store: a thread of it may be in the middle of a sign of life.
 
     One that stands still with the lock keeps everybody from going on, and no lease can help against that.

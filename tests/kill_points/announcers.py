@@ -21,6 +21,7 @@ from placet.testing.kill_points import KillPoint, SentinelRemote, die
 from tests.kill_points.actors import AGENT, SETTINGS, SURVIVED, mortal_stores, proposal, tools
 
 LEASE_SECONDS = 0.3
+"""Of a worker that dies: short enough to be waited for."""
 DESTINATION = Destination(
     name="ops",
     kinds=frozenset(CONFIGURED_KINDS),
@@ -54,9 +55,7 @@ def open_gate(store: str, folder: Path) -> Opening:
     )
 
 
-def announcer(opening: Opening, mailbox: Mailbox, *, lease_seconds: float = LEASE_SECONDS) -> Announcer:
-    """With leases short enough to be waited for, where somebody dies."""
-    announcing.LEASE_SECONDS = lease_seconds  # type: ignore[misc]
+def announcer(opening: Opening, mailbox: Mailbox) -> Announcer:
     assert opening.running is not None
     return Announcer(
         store=opening.running.store,
@@ -95,6 +94,7 @@ def announce_and_die(store: str, folder: str, point: KillPoint | None, *, is_gon
             opening = open_gate(store, Path(folder))
             answer = Gone(code="status_410") if is_gone else None
             async with opening:
+                announcing.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[misc]
                 await announcer(opening, Mailbox(Path(folder), dies=point is None, answer=answer)).round()
 
     asyncio.run(act())

@@ -10,7 +10,7 @@ from typing import Any
 import placet
 from placet.bootstrap.opening import Opening
 from placet.testing.kill_points import KillPoint, die
-from tests.kill_points.actors import AGENT, SETTINGS, SURVIVED, Place, approve, mortal_stores
+from tests.kill_points.actors import AGENT, SETTINGS, SURVIVED, Place, SharedTime, approve, mortal_stores, time_passes
 
 PROPOSAL = {"call_id": "call-1", "tool": "close", "arguments": {"account": "a-1"}}
 
@@ -27,6 +27,11 @@ def keep_in(place: Place, url: str) -> None:
 def _store_of(place: Place) -> dict[str, Any]:
     url = place.folder / "url"
     return {"store": url.read_text(), "key": place.folder / "key"} if url.exists() else {"store": place.store}
+
+
+def later(place: Place) -> None:
+    """What a dead process left is over from now on."""
+    time_passes(_store_of(place)["store"], place.folder)
 
 
 def open_gate(place: Place, *, dies_looking: bool = False) -> Opening:
@@ -48,13 +53,19 @@ def open_gate(place: Place, *, dies_looking: bool = False) -> Opening:
         precondition=look,
         probe=found,
         remote=placet.Remote(arrival_bound_seconds=0.05),
-        timeout_seconds=0.4,
+        timeout_seconds=20.0,
     )
     async def close(account: str, call: placet.CallContext) -> object:
         place.remote.act(call.operation_key, call.precondition)
         return call.precondition
 
-    return placet.open(tools=[close], settings=SETTINGS, recovery=placet.Recovery.MANUAL, **_store_of(place))
+    return placet.open(
+        tools=[close],
+        settings=SETTINGS,
+        recovery=placet.Recovery.MANUAL,
+        clock=SharedTime(place.folder),
+        **_store_of(place),
+    )
 
 
 def close_and_die(folder: str, point: KillPoint | None, dies_looking: bool, approves: str) -> None:

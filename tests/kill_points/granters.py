@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,19 @@ from placet.engine.gate import Gate
 from placet.engine.granting import GrantWish
 from placet.model.decision import GrantTerms
 from placet.testing.kill_points import KillPoint, SentinelRemote
-from tests.kill_points.actors import AGENT, PERSON, SETTINGS, SURVIVED, mortal_stores, proposal, tools
+from tests.kill_points.actors import (
+    AGENT,
+    PERSON,
+    SETTINGS,
+    SURVIVED,
+    SharedTime,
+    mortal_stores,
+    proposal,
+    served,
+    tools,
+)
 
 USES = 3
-SHORT = 0.4
-"""Seconds of a deadline: short where absence has to be waited for, long where many share two cores."""
 POLICY = placet.Matrix(
     asks=placet.AskRules(rules=(placet.AskRule(name="small", grants=GrantTerms(max_uses=USES, max_seconds=3_600.0)),))
 )
@@ -31,14 +40,15 @@ WISH = GrantWish(
 )
 
 
-def open_gate(store: str, folder: Path, *, timeout_seconds: float = 20.0) -> Opening:
+def open_gate(store: str, folder: Path) -> Opening:
     return placet.open(
-        tools=tools(SentinelRemote(folder / "remote.jsonl"), timeout_seconds=timeout_seconds),
+        tools=tools(SentinelRemote(folder / "remote.jsonl"), timeout_seconds=20.0),
         store=store,
         key=folder / "placet.key",
         policy=POLICY,
         settings=SETTINGS,
         recovery=placet.Recovery.MANUAL,
+        clock=SharedTime(folder),
     )
 
 
@@ -47,8 +57,8 @@ async def give(gate: Gate) -> str:
     return (await gate.grants.give(WISH, digest=draft.digest, by=PERSON)).grant_id
 
 
-async def given(store: str, folder: Path, *, timeout_seconds: float = 20.0) -> str:
-    async with open_gate(store, folder, timeout_seconds=timeout_seconds) as gate:
+async def given(store: str, folder: Path) -> str:
+    async with open_gate(store, folder) as gate:
         return await give(gate)
 
 
@@ -61,7 +71,7 @@ def act_and_die(store: str, folder: str, what: str, grant_id: str, point: KillPo
 
     async def act() -> None:
         with mortal_stores(point):
-            async with open_gate(store, Path(folder), timeout_seconds=SHORT) as gate:
+            async with open_gate(store, Path(folder)) as gate:
                 if what == "give":
                     await give(gate)
                 elif what == "use":
@@ -79,7 +89,7 @@ def race_to_use(store: str, folder: str, barrier: Any, name: str, calls: int) ->
     async def act() -> list[str]:
         async with open_gate(store, Path(folder)) as gate:
             barrier.wait(timeout=30)
-            outcomes = await asyncio.gather(*(refund(gate, f"call-{name}-{number}") for number in range(calls)))
+            outcomes = await asyncio.gather(*(served(partial(refund, gate, f"call-{name}-{n}")) for n in range(calls)))
             return [outcome.code for outcome in outcomes]
 
     Path(folder, f"used-{name}.json").write_text(json.dumps(asyncio.run(act())))

@@ -65,7 +65,7 @@ async def race(store: str, folder: Path) -> None:
     for opening in openings:
         await opening.__aenter__()
     try:
-        workers = [announcer(opening, Mailbox(folder), lease_seconds=600.0) for opening in openings]
+        workers = [announcer(opening, Mailbox(folder)) for opening in openings]
         reports = await asyncio.gather(*(worker.round() for worker in workers))
         assert sum(report.found for report in reports) == sum(report.delivered for report in reports) == 8
         assert set(Mailbox(folder).remote.effects().values()) == {1}

@@ -24,7 +24,6 @@ from tests.kill_points.actors import (
 
 @pytest.mark.req("C044", "C045", "H046")
 @pytest.mark.case("G09", "H01")
-@pytest.mark.timeout(90)
 async def test_workers_killed_under_load_act_at_most_once_and_lose_nothing(tmp_path: Path) -> None:
     place, chance = Place(folder=tmp_path), random.Random(20260101)
 
@@ -36,6 +35,7 @@ async def test_workers_killed_under_load_act_at_most_once_and_lose_nothing(tmp_p
             worker.kill()
         assert [ended(worker) for worker in workers] == [KILLED, KILLED]
 
+    place.later()
     async with open_gate(place) as gate:
         await recovered(gate)
         effects = await gate.store.effects(tenant="acme", states=tuple(EffectState), limit=10_000)
@@ -51,7 +51,7 @@ async def test_workers_killed_under_load_act_at_most_once_and_lose_nothing(tmp_p
 
 
 def wait_for_effects(place: Place, *, more_than: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while sum(place.remote.effects().values()) <= more_than + 1:
         assert time.monotonic() < deadline, "the workers did not begin"
         time.sleep(0.01)

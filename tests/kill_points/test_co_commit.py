@@ -29,6 +29,7 @@ from tests.kill_points.actors import (
     LEASE_SECONDS,
     SETTINGS,
     SURVIVED,
+    SharedTime,
     assert_audit_is_whole,
     ended,
     mortal_stores,
@@ -61,7 +62,7 @@ def shop(folder: str, *, dies: str = "") -> placet.Tool:
         permission="pay",
         operation_key="pay:{order}",
         remote=placet.Remote(co_commits=True),
-        timeout_seconds=10.0,
+        timeout_seconds=30.0,
     )
     def pay(order: str, call: placet.CallContext) -> str:
         reached("begun")
@@ -89,6 +90,7 @@ def open_gate(folder: str | Path, *, dies: str = "") -> Any:
         store=Path(folder, "placet.db"),
         settings=SETTINGS,
         recovery=placet.Recovery.MANUAL,
+        clock=SharedTime(folder),
     )
 
 
@@ -228,6 +230,7 @@ async def test_dead_at_any_step_the_payment_and_the_ledger_agree_and_it_is_paid_
 
     async with open_gate(folder) as gate:
         at_once = await gate.submit(proposal(), principal=AGENT, run="run-1", timeout_seconds=0.5)
+        SharedTime(folder).pass_by()
         await recovered(gate)
         later = await gate.submit(proposal(), principal=AGENT, run="run-1")
         assert_audit_is_whole(gate)
@@ -262,11 +265,12 @@ async def test_a_lost_co_commit_is_absent_at_once_and_never_unknown(folder: Path
 async def test_whoever_chains_or_takes_over_may_die_as_well(folder: Path, moment: Moment, verb: str) -> None:
     dies = "committed" if verb == "chain_waiting" else "settled"
     assert ended(start(pay_and_die, str(folder), None, dies, "o-1")) == KILLED
-    await asyncio.sleep(LEASE_SECONDS * 1.5)
+    SharedTime(folder).pass_by()
 
     assert ended(start(recover_and_die, str(folder), KillPoint(moment=moment, verb=verb))) == KILLED
     assert_both_or_neither(folder)
 
+    SharedTime(folder).pass_by()
     async with open_gate(folder) as gate:
         await recovered(gate)
         await gate.submit(proposal(), principal=AGENT, run="run-1")
@@ -330,6 +334,7 @@ async def test_killed_at_any_moment_every_payment_has_its_effect_and_every_effec
         assert [ended(process) for process in processes] == [KILLED, KILLED]
         assert_both_or_neither(folder)
 
+    SharedTime(folder).pass_by()
     async with open_gate(folder) as gate:
         await recovered(gate)
         assert await unsettled(gate) == 0

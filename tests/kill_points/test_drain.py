@@ -74,7 +74,7 @@ def standing(folder: Path, mode: str, isolation: str, seconds: float) -> BasePro
 
 
 def wait_for(path: Path) -> None:
-    end = time.monotonic() + 30.0
+    end = time.monotonic() + 60.0
     while not path.exists():
         assert time.monotonic() < end, path
         time.sleep(0.005)

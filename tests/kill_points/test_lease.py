@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,16 @@ from placet.model.effect import Effect, EffectState
 from placet.model.outcome import Succeeded
 from placet.testing.kill_points import SentinelRemote
 from tests.kill_points import draining_tools
-from tests.kill_points.actors import AGENT, LEASE_SECONDS, SETTINGS, assert_audit_is_whole, ended, start, stood_still
+from tests.kill_points.actors import (
+    AGENT,
+    LEASE_SECONDS,
+    SETTINGS,
+    SharedTime,
+    assert_audit_is_whole,
+    ended,
+    start,
+    stood_still,
+)
 from tests.kill_points.test_drain import payment, wait_for
 
 pytestmark = pytest.mark.req("H038")
@@ -32,7 +41,7 @@ pytestmark = pytest.mark.req("H038")
 @placet.tool(
     name="pay_guarded", effect="write", risk="medium", permission="pay", operation_key="pay:{order}",
     probe=draining_tools.became_of, remote=placet.Remote(refuses_late=True, arrival_bound_seconds=0.05),
-    timeout_seconds=0.5,
+    timeout_seconds=30.0,
 )  # fmt: skip
 async def pay_guarded(order: str, folder: str, context: placet.CallContext) -> str:
     """Looks at the clock once more right before its first byte, as a handler that may be suspended has to."""
@@ -46,10 +55,25 @@ async def pay_guarded(order: str, folder: str, context: placet.CallContext) -> s
 TOOLS = {**draining_tools.TOOLS, "guarded": pay_guarded}
 
 
-def open_gate(folder: Path | str) -> Any:
+def open_gate(folder: Path | str, clock: Any = None) -> Any:
     return placet.open(
-        tools=list(TOOLS.values()), store=Path(folder, "placet.db"), settings=SETTINGS, recovery=placet.Recovery.MANUAL
+        tools=list(TOOLS.values()),
+        store=Path(folder, "placet.db"),
+        settings=SETTINGS,
+        recovery=placet.Recovery.MANUAL,
+        clock=clock or SharedTime(folder),
     )
+
+
+class JustInTime(SharedTime):
+    """For one that looks at the last moment at which an effect is its owner's, however long the owner is delayed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.at: datetime | None = None
+
+    def now(self) -> datetime:
+        return self.at or super().now()
 
 
 def ask(folder: str, kind: str) -> None:
@@ -106,15 +130,17 @@ def answer(folder: Path) -> dict[str, Any]:
 async def test_signs_of_life_keep_an_effect_for_many_leases(tmp_path: Path, kind: str) -> None:
     """Another process recovers all the while, and takes nothing over."""
     with standing(tmp_path, "before", kind) as owner:
-        async with open_gate(tmp_path) as gate:
-            first = await the_effect(gate)
-            async with asyncio.timeout(30):
-                while (now := await the_effect(gate)).lease_until < first.lease_until + timedelta(
-                    seconds=4 * LEASE_SECONDS
-                ):
-                    report = await gate.reconciler.recover()
-                    assert (report.taken_over, now.state) == (0, EffectState.DISPATCHED)
-                    await asyncio.sleep(0.02)
+        clock = JustInTime(tmp_path)
+        async with open_gate(tmp_path, clock) as gate:
+            now = first = await the_effect(gate)
+            async with asyncio.timeout(60):
+                while now.lease_until < first.lease_until + timedelta(seconds=4 * LEASE_SECONDS):
+                    clock.at = now.lease_until - timedelta(milliseconds=1)
+                    assert (await gate.reconciler.recover()).taken_over == 0
+                    before = now
+                    while (now := await the_effect(gate)).lease_until == before.lease_until:
+                        await asyncio.sleep(0.02)
+                    assert now.state is EffectState.DISPATCHED
             assert now.send_by == first.send_by, "a sign of life never makes the time to send longer"
             (tmp_path / "go").touch()
             assert ended(owner) == 0
@@ -165,6 +191,7 @@ async def test_a_stale_owner_neither_acts_nor_settles_once_another_has_the_opera
     with standing(tmp_path, "before", "guarded") as owner:
         stood_still(owner, tmp_path / "placet.db")
         (tmp_path / "mode").write_text("")  # the next one goes straight on
+        SharedTime(tmp_path).pass_by()
         async with open_gate(tmp_path) as gate:
             absent = await recovered_to(gate, EffectState.RECONCILED_ABSENT)
             second = await gate.submit(payment(tmp_path, "guarded"), principal=AGENT, run="r")

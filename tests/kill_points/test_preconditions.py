@@ -22,7 +22,7 @@ from tests.kill_points.actors import (
     recovered,
     start,
 )
-from tests.kill_points.closers import PROPOSAL, close_and_die, keep_in, open_gate, set_version
+from tests.kill_points.closers import PROPOSAL, close_and_die, keep_in, later, open_gate, set_version
 from tests.postgres.fixtures import Database
 
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
@@ -79,6 +79,7 @@ async def dead_after_the_claim(place: Place) -> None:
     approval_id = await asked(place)
     dies(place, point=KillPoint(moment=AFTER, verb="claim"), approves=approval_id)
     set_version(place, 13)
+    later(place)
 
     async with open_gate(place) as gate:
         await recovered(gate)

@@ -73,7 +73,7 @@ async def test_two_processes_with_32_callers_each_and_one_key_act_once_and_all_e
 @pytest.mark.case("E04")
 async def test_eight_processes_with_one_approval_spend_it_once(tmp_path: Path) -> None:
     place = Place(folder=tmp_path)
-    async with open_gate(place, timeout_seconds=10.0) as gate:  # as in `race`: another contract is another call
+    async with open_gate(place) as gate:
         waiting = await gate.submit(proposal("refund"), principal=AGENT, run="run-1")
         assert type(waiting) is AwaitingApproval
         await approve(gate, waiting.approval_id)

@@ -35,7 +35,7 @@ def ask_until_stopped(folder: str, answers: str, barrier: Any, name: str) -> Non
 
     async def act() -> Counter[str]:
         told: Counter[str] = Counter()
-        async with open_gate(place, timeout_seconds=20.0) as gate:
+        async with open_gate(place) as gate:
             barrier.wait(timeout=30)
             await asyncio.gather(*(caller(gate, number, told) for number in range(CALLERS)))
         return told
@@ -57,7 +57,7 @@ async def test_nothing_begins_after_a_stop_of_four_processes_with_many_callers(t
     place, answers = Place(folder=tmp_path), tmp_path / "answers"
     answers.mkdir()
     by = OPERATOR if scope == "tenant" else ROOT
-    async with open_gate(place, timeout_seconds=20.0) as gate:
+    async with open_gate(place) as gate:
         barrier = FORK_SERVER.Barrier(PROCESSES + 1)
         processes = [start(ask_until_stopped, str(tmp_path), str(answers), barrier, str(n)) for n in range(PROCESSES)]
         await asyncio.to_thread(barrier.wait, 30)

@@ -72,6 +72,7 @@ async def aftermath(place: Place, ask: dict[str, Any], *, at_once_seconds: float
     """Ask again at once and, when recovery has had its say, once more. So long the first one waits for an answer."""
     async with open_gate(place) as gate:
         at_once = await gate.submit(ask, principal=AGENT, run="run-1", timeout_seconds=at_once_seconds)
+        place.later()
         await recovered(gate)
         later = await gate.submit(ask, principal=AGENT, run="run-1")
         [effect] = await gate.store.effects(tenant="acme", states=tuple(EffectState), limit=9)
@@ -135,11 +136,10 @@ async def test_dead_between_settle_and_answer_the_recorded_result_is_replayed(pl
 @pytest.mark.req("C040", "C047", "H040")
 async def test_until_it_is_reconciled_an_unknown_effect_is_refused(place: Place) -> None:
     dies(place, None, inside="after_remote")
+    place.later()
 
     async with open_gate(place) as gate:
-        async with asyncio.timeout(30):
-            while not (await gate.store.stranded(limit=1)):
-                await asyncio.sleep(0.02)
+        assert await gate.store.stranded(limit=1)
         await gate.reconciler._take_over_stranded()
         outcome = await gate.submit(proposal(), principal=AGENT, run="run-1")
         again = await gate.submit(proposal(call_id="call-2"), principal=AGENT, run="run-1")
@@ -154,6 +154,7 @@ async def test_dead_again_at_each_step_of_recovery_nothing_is_lost(place: Place)
     for verb in ("take_over", "reconcile"):
         for moment in Moment:
             point = KillPoint(moment=moment, verb=verb)
+            place.later()
             assert ended(start(recover_and_die, str(place.folder), point)) == KILLED
 
     after = await aftermath(place, proposal())
@@ -258,6 +259,7 @@ async def test_dead_around_the_spending_an_approval_carries_one_dispatch_and_no_
     approval_id = await asked(place)
     dies(place, point, inside=inside, tool="refund", approves=approval_id)
     is_spent = point is None or point.verb != "claim" or point.moment is AFTER
+    place.later()
 
     async with open_gate(place) as gate:
         await recovered(gate)
@@ -283,6 +285,7 @@ async def test_a_read_that_died_is_completed_by_recovery(place: Place) -> None:
 
     async with open_gate(place) as gate:
         assert (await gate.verify_audit()).unpaired == 1
+        place.later()
         async with asyncio.timeout(30):
             while (await gate.verify_audit()).unpaired:
                 await gate.reconciler.recover()

@@ -11,7 +11,7 @@ from typing import Any
 import placet
 from placet.bootstrap.opening import Opening
 from placet.engine.gate import Gate
-from placet.errors import DecisionRefused
+from placet.errors import DecisionRefused, StoreUnavailable
 from placet.model.outcome import AwaitingApproval
 from placet.testing.kill_points import KillPoint, SentinelRemote
 from tests.kill_points.actors import AGENT, SETTINGS, SURVIVED, mortal_stores, proposal, tools
@@ -62,11 +62,14 @@ async def asked(store: str, folder: Path) -> str:
 async def vote(gate: Gate, approval_id: str, name: str) -> str:
     """Vote; the state of the question afterwards, or why the vote was refused."""
     person = a_person(name)
-    try:
-        view = await gate.desk.show(approval_id, by=person)
-        return (await gate.desk.approve(approval_id, digest=view.digest, by=person)).state.value
-    except DecisionRefused as refusal:
-        return refusal.code
+    while True:
+        try:
+            view = await gate.desk.show(approval_id, by=person)
+            return (await gate.desk.approve(approval_id, digest=view.digest, by=person)).state.value
+        except DecisionRefused as refusal:
+            return refusal.code
+        except StoreUnavailable:  # somebody who stands still holds the row, and nothing was changed
+            continue
 
 
 def vote_and_die(store: str, folder: str, approval_id: str, name: str, point: KillPoint) -> None:

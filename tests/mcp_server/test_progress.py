@@ -14,7 +14,8 @@ import placet
 from placet.mcp_server import McpSettings
 from placet.mcp_server.progressing import STILL_RUNNING, Reporter
 from placet.model.identifiers import CallId
-from tests.engine.test_progress import Moved, turns
+from tests.engine.conftest import Moved
+from tests.engine.test_progress import turns
 from tests.mcp_server.conftest import QUICK, InProcess, in_process, modern
 
 SELDOM = McpSettings(wait_seconds=0.2, poll_seconds=0.02, progress_seconds=3_600.0, max_rounds=3, page_size=4)

@@ -108,6 +108,10 @@ class Service:
             return
 
     def close(self) -> None:
+        """No thread stays behind that could take what comes to the next one, whose socket may have the same number."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
         self._socket.close()
 
 

@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -161,8 +163,11 @@ async def test_a_service_that_is_down_has_done_nothing(tmp_path: Path, ticket: d
     gone = DeskProcess()
     url = gone.start(tmp_path / "desk", timeout_seconds=30.0)
     gone.kill()
-    async with open_gate(tmp_path, the_desk(url)) as gate:
-        outcome = await approved(gate, ticket)
+    with socket.socket() as kept:  # nobody else gets its port meanwhile
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", urlsplit(url).port))
+        async with open_gate(tmp_path, the_desk(url)) as gate:
+            outcome = await approved(gate, ticket)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.may_have_acted) == ("upstream_unavailable", False)
 

@@ -169,10 +169,10 @@ async def test_once_the_first_byte_may_leave_only_the_caller_ends_the_wait() -> 
 
 
 async def test_nobody_listens_so_nothing_left() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    with pytest.raises(NotSent) as kept:
-        await sent(a_service(f"http://127.0.0.1:{port}"))
+    with socket.socket() as held:  # nobody else gets its port meanwhile
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(NotSent) as kept:
+            await sent(a_service(f"http://127.0.0.1:{held.getsockname()[1]}"))
     assert (kept.value.code, kept.value.__context__) == ("upstream_unavailable", None)
 
 

@@ -22,7 +22,7 @@ def bench(*options: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
@@ -76,7 +76,7 @@ def test_a_ledger_that_cannot_grow_leaves_what_was_measured_before_it(tmp_path):
     """A file may be no larger than a young ledger is."""
     limited = ["prlimit", "--fsize=24000000", sys.executable, "-m", "placet.proof.bench", *TINY, "--growth", "10000"]
     run = subprocess.run(
-        [*limited, "--where", str(tmp_path), "--json", "-"], capture_output=True, text=True, timeout=100, check=False
+        [*limited, "--where", str(tmp_path), "--json", "-"], capture_output=True, text=True, timeout=280, check=False
     )
 
     assert run.returncode == 0, run.stderr

@@ -107,7 +107,7 @@ async def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp
     os.mkfifo(began)
     command = f"sleep 1000 & echo $$ > {began}; wait"
 
-    suffering = asyncio.create_task(CommandedDatabase(command, within_seconds=0.5).suffer(Takedown.BY_COMMAND))
+    suffering = asyncio.create_task(CommandedDatabase(command, within_seconds=5.0).suffer(Takedown.BY_COMMAND))
     group = int(await asyncio.to_thread(began.read_text))
     with pytest.raises(NoServer, match="has not come to an end"):
         await suffering

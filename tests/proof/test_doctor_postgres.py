@@ -651,9 +651,9 @@ async def test_a_cancelled_diagnosis_leaves_no_session_behind(ward: Ward) -> Non
 
 
 async def test_a_server_that_falls_silent_is_waited_for_once(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examining, "_ANSWER_SECONDS", 0.5)
     with examining.examine(examining_address(ward)) as look:
         (process,) = (row[0] for row in look._found("SELECT pg_backend_pid()"))
+        monkeypatch.setattr(examining, "_ANSWER_SECONDS", 0.5)
         os.kill(process, signal.SIGSTOP)
         try:
             for _ in range(20):

@@ -374,10 +374,10 @@ class World:
             await asyncio.sleep(0)
             while self._busy:
                 self._idle.clear()
-                await asyncio.wait_for(self._idle.wait(), 20)
+                await asyncio.wait_for(self._idle.wait(), 60)
 
     async def _until(self, event: asyncio.Event) -> None:
-        await asyncio.wait_for(event.wait(), 20)
+        await asyncio.wait_for(event.wait(), 60)
 
     def close(self) -> None:
         for process in self._owners.values():

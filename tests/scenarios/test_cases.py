@@ -127,7 +127,7 @@ async def test_a_caller_that_leaves_cancels_the_handler_and_the_effect_is_unknow
 
     async with placet.open(tools=[slow], store=placet.MEMORY, recovery="manual") as gate:
         asking = asyncio.ensure_future(submit(gate, "slow", {}))
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 60)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,13 +56,13 @@ async def test_each_manner_acts_and_answers_as_it_says(sentinel: Sentinel, manne
     except (ConnectionError, RemoteStatus, ToolRejected) as fault:
         answer = fault
     acted_at_once = sentinel.effects("plain").total()
-    await sentinel.drained(within_seconds=10)
+    await sentinel.drained(within_seconds=60)
 
     if manner in RAISES:
         assert isinstance(answer, RAISES[manner])
     else:
         assert answer == {"cents": 1}
-    if manner is not Manner.ACT_LATE:
+    if manner not in ACTS_LATE:  # its delay may be over before anybody looks
         assert acted_at_once == (manner in ACTS_AT_ONCE)
     assert sentinel.effects("plain") == ({"order/7 ü": 1} if manner in ACTS_AT_ONCE | ACTS_LATE else {})
 
@@ -73,13 +74,20 @@ async def test_a_busy_answer_says_when_to_come_back(sentinel: Sentinel) -> None:
     assert (busy.value.status, busy.value.retry_after) == (429, "7")
 
 
-async def test_a_request_acts_though_its_caller_has_gone(sentinel: Sentinel) -> None:
-    asking = asyncio.create_task(sentinel.client("plain").act("k", 1, manner=Manner.ACT_LATE, delay_seconds=0.2))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await asking
+def waiting(sentinel: Sentinel) -> int:
+    """How many requests it keeps back."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{sentinel.port}/", timeout=60) as answer:
+        return int(json.load(answer)["waiting"])
 
-    await sentinel.drained(within_seconds=10)
+
+async def test_a_request_acts_though_its_caller_has_gone(sentinel: Sentinel) -> None:
+    asking = asyncio.create_task(sentinel.client("plain").act("k", 1, manner=Manner.ACT_LATE, delay_seconds=0.5))
+    while not asking.done() and not await asyncio.to_thread(waiting, sentinel):
+        await asyncio.sleep(0.005)
+    asking.cancel()
+    await asyncio.wait((asking,))
+
+    await sentinel.drained(within_seconds=60)
     assert sentinel.effects("plain") == {"k": 1}
 
 
@@ -132,7 +140,7 @@ async def test_a_thread_may_ask_too_and_give_up_waiting(sentinel: Sentinel) -> N
         await asyncio.to_thread(
             client.act_blocking, "slow", 1, manner=Manner.ACT_LATE, delay_seconds=0.3, timeout_seconds=0.05
         )
-    await sentinel.drained(within_seconds=10)
+    await sentinel.drained(within_seconds=60)
     assert sentinel.effects("plain") == {"k": 1, "slow": 1}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import placet
 from placet import CallProgress
-from tests.engine.test_progress import Moved
+from tests.engine.conftest import Moved
 from tests.upstreams.scene import AGENT, TERMS, Server, gate_with, joined, over_http, over_stdio, proposal, until
 
 PATIENT = replace(TERMS["ponder"], timeout_seconds=30.0, silence_seconds=0.5)

@@ -129,9 +129,11 @@ async def test_without_an_issuer_no_token_is_looked_at(tmp_path: Path, local: Lo
 
 async def test_the_doors_have_limits_without_being_told(tmp_path: Path) -> None:
     async with opened(tmp_path, Admission()) as doors:
-        answers = [await doors.rate_limiter.admit(MARA) for _ in range(601)]
-    assert answers[:600] == [Admitted()] * 600
-    assert isinstance(answers[600], TooOften)
+        admitted = 0
+        while isinstance(answer := await doors.rate_limiter.admit(MARA), Admitted):
+            admitted += 1
+    assert isinstance(answer, TooOften)
+    assert admitted >= 600  # a few more where the machine has paused
 
 
 async def test_what_another_process_revokes_is_revoked_here_at_the_next_look(tmp_path: Path) -> None:

@@ -430,11 +430,10 @@ async def test_nothing_of_the_environment_is_sent_or_used(local: LocalIssuer, mo
 
 
 async def test_nobody_listening_is_told_in_fixed_words() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(NotFetched) as fault:
-        await Fetcher(Network.LOOPBACK, seconds=60).get(f"http://127.0.0.1:{port}/")
+    with socket.socket() as kept:  # nobody else gets its port meanwhile
+        kept.bind(("127.0.0.1", 0))
+        with pytest.raises(NotFetched) as fault:
+            await Fetcher(Network.LOOPBACK, seconds=60).get(f"http://127.0.0.1:{kept.getsockname()[1]}/")
     assert fault.value.reason == "unreachable"
 
 
@@ -551,7 +550,7 @@ async def test_of_several_addresses_of_an_issuer_another_is_tried_where_one_says
     try:
         with silent("127.0.0.2", here.port):
             Names(monkeypatch, ["127.0.0.2", "127.0.0.1"])
-            fetcher = Fetcher(Network.LOOPBACK, seconds=30.0, connect_seconds=0.2)
+            fetcher = Fetcher(Network.LOOPBACK, seconds=30.0, connect_seconds=1.0)
 
             assert await fetcher.get(f"http://localhost:{here.port}/") == b""
     finally:

@@ -211,9 +211,9 @@ async def test_what_the_server_refuses_is_told_by_its_code_and_not_in_its_words(
 
 
 async def test_nobody_listens_or_nobody_has_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    assert await sent(replace(WAY, port=port)) == NotDelivered(code="unreachable")
+    with socket.socket() as kept:  # nobody else gets its port meanwhile
+        kept.bind(("127.0.0.1", 0))
+        assert await sent(replace(WAY, port=kept.getsockname()[1])) == NotDelivered(code="unreachable")
 
     def nobody(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "hunter2")

@@ -77,9 +77,14 @@ async def held_up(database: Database, table: str, when: str) -> AsyncIterator[as
         yield keeper
 
 
+def waiting(database: Database) -> int:
+    """How many connections wait for a lock."""
+    return int(str(database.fetch("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")[0][0]))
+
+
 async def somebody_waits(database: Database) -> None:
-    async with asyncio.timeout(30):
-        while database.fetch("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
+    async with asyncio.timeout(60):
+        while not waiting(database):
             await asyncio.sleep(0.01)
 
 
@@ -216,9 +221,9 @@ async def test_an_event_that_waits_twice_is_chained_once_however_many_chain_at_o
         await somebody_waits(database)
         database.execute("UPDATE placet.unchained_events SET is_refused = 0 WHERE number > 1")
         other = asyncio.ensure_future(second.chain_waiting())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await asyncio.shield(other)
+        async with asyncio.timeout(60):
+            while not other.done() and waiting(database) < 2:
+                await asyncio.sleep(0.01)
         await keeper.execute("SELECT pg_advisory_unlock(42)")
         assert (await one, await other) == (1, 2), "each says how many waited when it looked, also for somebody else"
 

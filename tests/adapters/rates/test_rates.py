@@ -402,9 +402,9 @@ async def test_a_clock_that_fails_leaves_the_process_its_own_part(server: Server
 
 
 async def test_nobody_listening_keeps_nobody_out(meter: RecordingMeter) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    limiter = SharedRateLimiter(f"valkey://127.0.0.1:{port}", LIMITS, clock=SystemClock(), meter=meter)
-    assert await admitted(limiter, tries=3) == 2
-    await limiter.close()
+    with socket.socket() as kept:  # nobody else gets its port meanwhile
+        kept.bind(("127.0.0.1", 0))
+        url = f"valkey://127.0.0.1:{kept.getsockname()[1]}"
+        limiter = SharedRateLimiter(url, LIMITS, clock=SystemClock(), meter=meter)
+        assert await admitted(limiter, tries=3) == 2
+        await limiter.close()
