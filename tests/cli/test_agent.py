@@ -97,6 +97,14 @@ def test_wrong_usage_is_told_before_anything_is_asked(project, words: tuple[str,
     assert (ran.code, there.asked) == (2, [])
 
 
+@pytest.mark.parametrize(("task", "stdin"), [("", ""), (" \n", ""), ("-", ""), ("-", "\n")])
+def test_a_task_without_a_word_is_no_task(project, task: str, stdin: str) -> None:
+    with endpoint([text("hi")]) as there:
+        ran = project.run("agent", task, "--model", "m", "--base-url", there.url, "--json", **KEY, stdin=stdin)
+
+    assert (ran.code, ran.data["code"], there.asked) == (2, "usage", [])
+
+
 def test_the_task_and_the_instructions_may_come_from_files(project) -> None:
     (project.folder / "told.txt").write_text("Be brief.")
     with endpoint([text("hi")]) as there:

@@ -134,9 +134,10 @@ def _show(session: Session, run: str, ending: Ending) -> None:
 
 
 def _task(said: str) -> str:
-    if said != "-":
-        return said
-    return _decoded(sys.stdin.buffer.read(_LARGEST_TASK + 1), "standard input")
+    task = said if said != "-" else _decoded(sys.stdin.buffer.read(_LARGEST_TASK + 1), "standard input")
+    if not task.strip():
+        raise UsageProblem("The task is empty", hint="Say what to do, in one text, or after - on standard input.")
+    return task
 
 
 def _text_of(path: Path) -> str:
