@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import placet
 from placet import Allow, AwaitingApproval, CallContext, Deny, Refused, Replayed, Succeeded
+from placet.engine.shadowing import MOST_ASKED_AT_ONCE
 from placet.errors import MisuseError, PolicyFileError
 from placet.model.decision import Ask, Decision, Entitled, Requirement, RequirementKind, ShadowAnswer, Terms
 from placet.model.identifiers import PolicyVersion
@@ -266,6 +268,29 @@ async def test_a_shadow_that_hangs_is_left_behind_and_the_call_goes_on(
 
     assert (type(outcome), spy.count) == (Succeeded, 1)
     assert [each["would_be"] for each in recorded(world)] == ["error", "error"]
+
+
+async def test_a_shadow_that_never_ends_is_asked_no_more_than_so_often(open_world: OpenWorld, spy: Spy) -> None:
+    ended = asyncio.Event()
+
+    async def stays() -> Any:
+        while not ended.is_set():
+            with suppress(asyncio.CancelledError):
+                await ended.wait()
+
+    shadow = Engine(stays, timeout_seconds=0.001)
+    world = await open_world(looked_up(spy), policy=Engine(ALLOW), shadow=shadow)
+
+    for number in range(MOST_ASKED_AT_ONCE + 3):
+        assert type(await world.submit("look", {"word": "a"}, call_id=f"c-{number}", run=f"r-{number}")) is Succeeded
+
+    assert len(shadow.asked) == MOST_ASKED_AT_ONCE
+    assert {each["would_be"] for each in recorded(world)} == {"error"}
+
+    ended.set()
+    await asyncio.sleep(0.01)
+    await world.submit("look", {"word": "a"}, call_id="c-after", run="r-after")
+    assert len(shadow.asked) == MOST_ASKED_AT_ONCE + 1
 
 
 async def test_a_caller_that_leaves_while_the_shadow_thinks_is_cancelled_and_nothing_ran(

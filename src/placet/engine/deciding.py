@@ -58,6 +58,11 @@ class Decider:
         except BaseException:  # a made-up cancellation included: nothing is waited for here
             return False
 
+    @property
+    def asked_now(self) -> int:
+        """How many questions the policy has not answered yet, those included that nobody waits for any more."""
+        return len(self._asking)
+
     async def decide(self, call: Call, session: Session) -> Decision:
         """What becomes of the call: a question that nobody could answer is not asked. What a policy in shadow would
         have said is only put beside it.
