@@ -13,6 +13,9 @@ from placet.adapters.stores.postgres.connection import Address
 from tests.places import for_sockets
 from tests.postgres.fixtures import Database
 
+_QUIET_TURNS = 20
+"""Of the loop, after which nothing that was let in is still to be served."""
+
 
 class Wire:
     """Forwards bytes both ways. Each way of cutting waits for the next message that holds its mark.
@@ -47,12 +50,19 @@ class Wire:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._listening.close()
-        while self._serving:
+        for (
+            listening
+        ) in self._listening.sockets:  # lets nobody in; closed at once it would forget whom it has just let in
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        quiet_turns = 0
+        while quiet_turns < _QUIET_TURNS:  # what was let in right before begins to be served some turns later
+            quiet_turns = 0 if self._serving else quiet_turns + 1
             for task in self._serving:
                 task.cancel()
-            await asyncio.wait(self._serving)
-        await asyncio.sleep(0)  # transports that were aborted say goodbye to the loop
+            if self._serving:
+                await asyncio.wait(self._serving)
+            await asyncio.sleep(0)  # transports that were aborted say goodbye to the loop
+        self._listening.close()
         shutil.rmtree(self.path)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,6 +74,7 @@ class Wire:
         except asyncio.CancelledError:
             pass
         finally:
+            writer.transport.abort()  # also of one that was cancelled, or found no server, before it was passed on
             self._serving.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
