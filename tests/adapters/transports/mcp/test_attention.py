@@ -413,6 +413,37 @@ async def test_a_stream_that_is_not_to_be_had_now_is_asked_for_again_and_each_bu
     assert missed == [2, 1, 0] and [each for each in clock.waited if each][:4] == [1.0, 2.0, 4.0, 8.0]
 
 
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 500])
+async def test_a_stream_that_was_there_once_is_asked_for_again_whatever_is_said_meanwhile(status: int) -> None:
+    clock, service = Pauses(), Ending(*[b"retry: 0\n\n"] * 2)
+    channel, heard = over(service, clock, Share(Attention(Time()))), []
+    channel._missed_by = lambda: heard.append(len(service.streams))
+    channel.listen()
+    async with asyncio.timeout(SECONDS):
+        while len(service.streams) > 1:
+            await asyncio.sleep(0)
+        service.statuses = [status, status]
+        while service.streams:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await channel.close()
+
+    assert heard == [0] and service.statuses == []
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 500])
+async def test_a_stream_that_there_never_was_is_asked_for_once(status: int) -> None:
+    clock, service = Pauses(), Ending(b"retry: 0\n\n")
+    service.statuses = [status]
+    channel = over(service, clock, Share(Attention(Time())))
+    channel.listen()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    await channel.close()
+
+    assert len(service.streams) == 1 and service.statuses == []
+
+
 class Crumbs(httpx.AsyncBaseTransport):
     """Answers in pieces of a byte."""
 
@@ -508,6 +539,16 @@ async def test_others_have_their_turn_between_a_few_events_of_a_stream() -> None
 
 
 @pytest.mark.case("K08")
+@pytest.mark.parametrize("value", [b"NaN", b"1" * 5_000, b'"\xff"', b"[1,", b"{} {}"], ids=lambda value: value[:6])
+@pytest.mark.parametrize(
+    "form", [b'{"jsonrpc":"2.0","id":7,"result":{"a":%s}}', b'{"result":{"a":%s},"jsonrpc":"2.0","id":7}']
+)
+def test_an_answer_that_is_no_json_ends_the_waiting_for_it(form: bytes, value: bytes) -> None:
+    share = Share(Attention(Time()))
+    assert hear(form % value, share, somebody) == Garbled(id=7)
+    assert hear(form % value, share, nobody) == Noise()
+
+
 @pytest.mark.parametrize("levels", [100, 2_000])
 def test_what_is_nested_too_deep_to_be_read_is_told_by_its_ends(levels: int) -> None:
     deep = b'{"a":' * levels + b"1" + b"}" * levels

@@ -80,7 +80,12 @@ class Secret:
 
 
 async def asked(
-    url: str, transport: httpx.AsyncBaseTransport, *, shown: Secret | None = None, leaves: asyncio.Event | None = None
+    url: str,
+    transport: httpx.AsyncBaseTransport,
+    *,
+    shown: Secret | None = None,
+    leaves: asyncio.Event | None = None,
+    version: str = "2025-11-25",
 ) -> RequestFault | Message:
     told: asyncio.Future[RequestFault | Message] = asyncio.get_running_loop().create_future()
     channel = StreamableChannel(
@@ -89,7 +94,7 @@ async def asked(
         heard=lambda message, _: told.set_result(message), failed=lambda _, fault: told.set_result(fault),  # type: ignore[arg-type]
         flooded=lambda: None, retired=lambda: None, missed=lambda: None,
     )  # fmt: skip
-    channel.speaks("2025-11-25", knows_sessions=True)
+    channel.speaks(version, knows_sessions=version != "2026-07-28")
     try:
         await channel.ask(1, b"{}", headers={}, before=lambda: None)
         async with asyncio.timeout(SECONDS):
@@ -106,6 +111,13 @@ async def test_it_is_taken_up_where_it_broke_off() -> None:
     async with serving(service) as url:
         assert isinstance(await asked(url, ReachingTransport(Network.LOOPBACK)), Answer)
     assert service.seen == ["POST", "GET"]
+
+
+async def test_the_newer_era_takes_nothing_up_again() -> None:
+    service = Service()
+    async with serving(service) as url:
+        found = await asked(url, ReachingTransport(Network.LOOPBACK), version="2026-07-28")
+    assert service.seen == ["POST"] and isinstance(found, Doubtful)
 
 
 async def test_the_stream_that_brought_the_answer_is_not_kept_open() -> None:

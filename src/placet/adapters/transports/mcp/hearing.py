@@ -80,8 +80,8 @@ def hear(text: bytes, share: Share, awaits: Awaits) -> Message:
         share.passed_over(len(text))
         return too_much
     message, cost = read_message(text), weight(text)
-    if isinstance(message, Noise) and is_too_deep(text):
-        message = _by_its_ends(text)
+    if isinstance(message, Noise):
+        message = _by_its_ends(text, awaits)
     match message:
         case Answer(id=found) | Garbled(id=found) | Fault(id=int() | str() as found) if awaits(found):
             share.answered(cost)
@@ -90,12 +90,13 @@ def hear(text: bytes, share: Share, awaits: Awaits) -> Message:
     return message
 
 
-def _by_its_ends(text: bytes) -> Message:
-    """What can be said of a message that is nested too deep to be read."""
+def _by_its_ends(text: bytes, awaits: Awaits) -> Message:
+    """What can be said of a message that cannot be read; of an answer, that nobody waits for it any more."""
     head, tail = text[:HEAD_BYTES], text[-TAIL_BYTES:]
-    if (answered := answered_id(head, tail)) is not None:
+    answered, is_deep = answered_id(head, tail), is_too_deep(text)
+    if answered is not None and (is_deep or awaits(answered)):
         return Garbled(id=answered)
-    asked = asked_id(head, tail)
+    asked = asked_id(head, tail) if is_deep else None
     return Noise() if asked is None else Unread(id=asked)
 
 

@@ -278,7 +278,7 @@ class StreamableChannel:
                     return
             finally:
                 await answer.aclose()
-            if not progress.last_id or (self._session_id is None and self._version is None):
+            if not (progress.last_id and self._can_resume):
                 break
             await self._clock.sleep(min(max(progress.pause, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
             self._share.made_us_send()
@@ -287,6 +287,11 @@ class StreamableChannel:
                 break
             answer = resumed
         raise ConnectionLost
+
+    @property
+    def _can_resume(self) -> bool:
+        """Only a server of the older era takes a stream up again, and only once it was agreed that it is one."""
+        return self._knows_sessions and (self._session_id is not None or self._version is not None)
 
     async def _has_brought(self, request_id: RequestId, answer: httpx.Response, progress: _Progress) -> bool:
         """Read one stream to its end, or to the answer; whether that was there."""
@@ -350,7 +355,7 @@ class StreamableChannel:
             await answer.aclose()
 
     async def _listen(self) -> None:
-        pause, is_first = _SHORTEST_PAUSE_SECONDS / 2.0, True
+        pause, is_first, has_stream = _SHORTEST_PAUSE_SECONDS / 2.0, True, False
         while not self.is_lost:
             listened = _Listened()
             with suppress(RequestFault, SecretMissing, *_FOREIGN):
@@ -363,8 +368,9 @@ class StreamableChannel:
                     if answer.status_code == 200 and _is(answer, "text/event-stream"):
                         if not is_first:
                             self._missed_by()
+                        has_stream = True
                         await self._hear(answer, listened)
-                    elif answer.status_code not in NOT_NOW:
+                    elif not has_stream and answer.status_code not in NOT_NOW:
                         return  # there is no such stream; definitions are looked at again from time to time
                 finally:
                     await answer.aclose()
