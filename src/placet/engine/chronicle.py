@@ -12,7 +12,7 @@ from placet.model.approval import Approval, Question
 from placet.model.audit import AuditEvent, AuditOutcome, EventKind, Summary
 from placet.model.call import Call
 from placet.model.contract import UNKNOWN_TOOL_LABEL, Contract
-from placet.model.decision import Ask, Decision, Deny
+from placet.model.decision import Decision
 from placet.model.effect import Effect
 from placet.model.grant import Grant
 from placet.model.json import JsonValue
@@ -20,6 +20,7 @@ from placet.model.principal import Principal, Role, subjects_of
 from placet.ports.clock import Clock
 from placet.ports.keys import KeyPurpose, Keys
 from placet.rules.approvals import on_behalf_of
+from placet.rules.policy import word_of
 from placet.rules.summaries import fingerprint_text, summary
 
 _CLOCKLESS = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,7 +98,7 @@ class Chronicle:
         facts["arguments_fingerprint"] = self._value_fingerprint(facts, call.arguments)
         facts["repaired"] = call.is_repaired
         if decision is not None:
-            facts["decision"] = _word(decision) if approval is None else "allow_after_approval"
+            facts["decision"] = word_of(decision) if approval is None else "allow_after_approval"
             facts["reasons"] = decision.reasons
             facts["policy_version"] = decision.policy_version
             if decision.shadow is not None:
@@ -338,13 +339,3 @@ def _summary(value: object) -> Summary:
 
 def _named(grant: Grant) -> str:
     return f"grant:{grant.grant_id}"
-
-
-def _word(decision: Decision) -> str:
-    match decision:
-        case Deny():
-            return "deny"
-        case Ask():
-            return "ask"
-        case _:
-            return "allow"

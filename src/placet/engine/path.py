@@ -53,6 +53,7 @@ from placet.model.proposal import Proposal
 from placet.ports.meter import Meter
 from placet.ports.store import Store
 from placet.rules import approvals, lifecycle, operations
+from placet.rules.policy import word_of
 from placet.rules.preconditions import because_it_changed
 
 _log = logging.getLogger("placet.gate")
@@ -121,7 +122,7 @@ class CallPath:
         try:
             decision = await self._decider.decide(call, session)
             decision = decision if made is None else approvals.bound_by(made, decision)
-            self._meter.decided(decision=type(decision).__name__.lower())
+            self._meter.decided(decision=word_of(decision))
             if decision.shadow is not None:
                 self._meter.shadowed(enforced=decision.shadow.enforced, would_be=decision.shadow.would_be)
             match decision:

@@ -35,6 +35,7 @@ from placet.model.outcome import (
     Unknown,
 )
 from placet.model.principal import Principal, is_identity
+from placet.rules.policy import word_of
 from placet.rules.proposals import audit_substitutes, is_call_id
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ class _Asking:
         match answer:
             case Allow() | Ask() | Deny():
                 data |= {
-                    "decision": type(answer).__name__.lower(),
+                    "decision": word_of(answer),
                     "reasons": list(answer.reasons),
                     "policy_version": answer.policy_version,
                     "needs": answer.requirement.kind.value if isinstance(answer, Ask) else None,

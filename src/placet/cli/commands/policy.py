@@ -30,6 +30,7 @@ from placet.model.outcome import Invalid, Outcome
 from placet.model.principal import is_identity
 from placet.rules.audit import shadow_members
 from placet.rules.grants import most_granted
+from placet.rules.policy import word_of
 from placet.rules.shadowing import Compared, ShadowReport, compared, compared_of
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _shadow_words(data: dict[str, Any] | None) -> str | None:
 
 
 def _word(answer: Decision | Outcome) -> str:
-    return type(answer).__name__.lower() if isinstance(answer, Allow | Ask | Deny) else "invalid"
+    return word_of(answer) if isinstance(answer, Allow | Ask | Deny) else "invalid"
 
 
 def _reasons(answer: Decision | Outcome) -> list[str]:

@@ -20,6 +20,7 @@ from placet.model.audit import EventKind
 from placet.model.decision import Allow, Ask, Deny
 from placet.model.principal import Principal, Role
 from placet.model.wanted_events import WantedEvents
+from placet.rules.policy import word_of
 
 CANNOT = {
     "not_on_record": "Among the newest events there is none any more that says who asked, with which roles.",
@@ -119,7 +120,7 @@ async def _again(visit: Visit, view: ApprovalView, proposed: Entry | None) -> Sa
             return "policy"
         case Allow() | Ask() | Deny() as decision:
             return Said(
-                word=type(decision).__name__.lower(),
+                word=word_of(decision),
                 reasons=reasons_of(decision.reasons),
                 policy_version=decision.policy_version,
             )
